@@ -12,6 +12,7 @@
 #define SCHED_MAX_PARALLELISM 1024 /* more active threads count as this many in the histogram, not in criticality */
 #define SCHED_MAX_APPLICATIONS 256
 #define SCHED_MAX_THREADS 16384 /* live at once */
+#define SCHED_ROOT_CGROUP 1    /* the number of the root of cgroups (version 2) */
 #define SCHED_FRACTION_BITS 16 /* of criticality in fixed point */
 
 /* Beside numbers of system calls, which have the bit SYSTEM_CALL_COMPAT if they are the 32-bit ones. */

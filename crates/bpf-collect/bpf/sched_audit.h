@@ -10,12 +10,28 @@
 #define TASK_WAKING 0x200
 #define PF_KTHREAD 0x00200000
 
-/* Whether a task is in the cgroup or below it. */
+/* Whether a task is the recorder's, or of a child of it: its work is nobody's whom it records. */
+static __always_inline bool is_recorders(__u64 task)
+{
+	struct task_struct *leader = BPF_CORE_READ((struct task_struct *)task, group_leader);
+
+	return number_for_recorder((__u64)leader) == recorder_tgid ||
+	       number_for_recorder((__u64)BPF_CORE_READ(leader, real_parent)) == recorder_tgid;
+}
+
+/* Whether a task is a program's, and in the cgroup or below it. In the root all are, be a hierarchy mounted or not. */
 __noinline int in_cgroup(__u64 task, __u64 id)
 {
-	struct cgroup *cgroup = BPF_CORE_READ((struct task_struct *)task, cgroups, dfl_cgrp);
-	struct kernfs_node *node = BPF_CORE_READ(cgroup, kn);
+	struct cgroup *cgroup;
+	struct kernfs_node *node;
 	int depth;
+
+	if (BPF_CORE_READ((struct task_struct *)task, flags) & PF_KTHREAD || is_recorders(task))
+		return 0;
+	if (id == SCHED_ROOT_CGROUP)
+		return 1;
+	cgroup = BPF_CORE_READ((struct task_struct *)task, cgroups, dfl_cgrp);
+	node = BPF_CORE_READ(cgroup, kn);
 
 	for (depth = 0; depth < 16 && node; depth++) {
 		if (BPF_CORE_READ(node, id) == id)

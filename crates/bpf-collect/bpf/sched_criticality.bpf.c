@@ -254,7 +254,7 @@ int BPF_PROG(on_new_task, struct task_struct *task, __u64 clone_flags)
 	__u32 application;
 
 	if (!maker) {
-		/* Made inside of the cgroup from outside (CLONE_INTO_CGROUP). */
+		/* Made inside of the cgroup from outside (CLONE_INTO_CGROUP), or by the kernel. */
 		if (!only_launched && followed_cgroup && in_cgroup(address_of(task), followed_cgroup))
 			start_following(task);
 		return 0;
@@ -275,7 +275,7 @@ int BPF_PROG(on_new_task, struct task_struct *task, __u64 clone_flags)
 SEC("tp_btf/cgroup_attach_task")
 int BPF_PROG(on_cgroup_attach, struct cgroup *cgroup, const char *path, struct task_struct *task)
 {
-	if (!followed_cgroup || task->flags & PF_KTHREAD || !in_cgroup(address_of(task), followed_cgroup))
+	if (!followed_cgroup || !in_cgroup(address_of(task), followed_cgroup))
 		return 0;
 	if (!slot_of(task) && !task->exit_state)
 		start_following(task);

@@ -15,6 +15,7 @@ const volatile __u32 with_stacks = 1;
 const volatile __u32 with_system_calls = 0; /* exact times of system calls: the programs of system_call_time.h are loaded */
 const volatile __u64 own_call_mark; /* in r15 where the flow agent makes a system call */
 const volatile __u32 recorder_namespace = 0; /* number of the pid namespace that user space lives in */
+const volatile __s32 recorder_tgid = 0; /* user space's process, as it sees it */
 const volatile __u32 publish_threads = 0; /* the flow agent reads what threads have gained */
 const volatile bool kernel_halves; /* of waits' stacks also where the system call says all about the wait */
 const volatile bool with_queued; /* samples, too, for threads that were mostly queued */

@@ -242,10 +242,23 @@ impl<'a> SchedCollector<'a> {
         if !metadata.is_dir() || kind != CGROUP2_MAGIC {
             return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, "it is no cgroup of version 2")));
         }
+        self.follow_numbered(metadata.ino())
+    }
+
+    /// Follows all threads of programs on this machine, and all that come; not those of this process and its children, nor the
+    /// kernel's own.
+    ///
+    /// # Errors
+    /// If the programs can't be run.
+    pub fn follow_machine(&mut self) -> Result<(), CollectError> {
+        self.follow_numbered(types::SCHED_ROOT_CGROUP)
+    }
+
+    fn follow_numbered(&mut self, cgroup: u64) -> Result<(), CollectError> {
         if let Some(state) = self.skeleton.maps.bss_data.as_deref_mut() {
-            state.followed_cgroup = metadata.ino();
+            state.followed_cgroup = cgroup;
         }
-        self.ask(types::SCHED_REQUEST_FOLLOW, 0, metadata.ino())?;
+        self.ask(types::SCHED_REQUEST_FOLLOW, 0, cgroup)?;
         self.system_calls.meet_threads(&mut self.skeleton)
     }
 
@@ -481,6 +494,7 @@ mod types {
     pub(super) const SCHED_REQUEST_NOTHING: u32 = 0;
     pub(super) const SCHED_REQUEST_FOLLOW: u32 = 1;
     pub(super) const SCHED_REQUEST_AUDIT: u32 = 2;
+    pub(super) const SCHED_ROOT_CGROUP: u64 = 1;
     /// Of `kernel_names.h`.
     pub(super) const NAMED_ADDRESSES: usize = 128;
 }

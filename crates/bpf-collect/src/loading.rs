@@ -183,6 +183,7 @@ fn set(open: &mut OpenSchedCriticalitySkel<'_>, settings: &SchedSettings) {
         constants.only_launched = settings.launched_only;
         constants.with_system_calls = settings.system_calls.into();
         constants.own_call_mark = OWN_CALL_MARK;
+        constants.recorder_tgid = std::process::id().cast_signed();
         constants.recorder_namespace =
             fs::metadata("/proc/self/ns/pid").map(|metadata| metadata.ino() as u32).unwrap_or(0);
     }

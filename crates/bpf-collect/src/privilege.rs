@@ -172,6 +172,11 @@ pub fn prepare_to_load() -> Result<(), PrivilegeError> {
     set_capabilities(None, CapabilitySets { effective, ..sets }).map_err(system("raise capabilities"))
 }
 
+/// Whether this thread may look into processes of all users.
+pub fn sees_all_processes() -> bool {
+    capabilities(None).is_ok_and(|sets| sets.permitted.contains(CapabilitySet::SYS_PTRACE))
+}
+
 /// The command that lets anybody who may run `executable` record scheduler events.
 pub fn grant_command(executable: &Path) -> String {
     let path = executable.display().to_string();

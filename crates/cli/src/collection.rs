@@ -7,7 +7,7 @@ use transect_bpf_collect::privilege;
 use transect_feature_region::{RegionTable, SiteMode};
 use transect_profile_model::{Loss, LossKind};
 
-use crate::arguments::{Choice, Collector, Recording};
+use crate::arguments::{Choice, Collector, Recording, RunningArguments};
 use crate::failure::Failure;
 use crate::limits;
 
@@ -16,6 +16,38 @@ const LONE_REGIONS: &str = "feature regions of this build are recorded by themse
 
 /// Why calls of a running program are left out.
 const ASKED_FOR: &str = "calls between components of a running process are counted if asked for: --collect flow";
+
+/// What a recording is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Subject {
+    /// A command.
+    Launched,
+    /// One process that runs.
+    Process,
+    /// Several of them, a cgroup or the machine.
+    Many,
+}
+
+impl Subject {
+    fn of(running: &RunningArguments) -> Self {
+        match (running.is_given(), running.one_process()) {
+            (false, _) => Self::Launched,
+            (true, Some(_)) => Self::Process,
+            (true, None) => Self::Many,
+        }
+    }
+}
+
+/// Why a collector can't record a subject; `None` if it can.
+fn obstacle(collector: Collector, subject: Subject) -> Option<&'static str> {
+    match (collector, subject) {
+        (Collector::Flow, Subject::Many) => Some("calls are counted in one running process: name one by --pid"),
+        (Collector::Latency | Collector::Feature, Subject::Many) => {
+            Some("it needs probes in a process, with one as its tracer: name one process by --pid")
+        }
+        _ => None,
+    }
+}
 
 /// The collectors of a recording.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,11 +71,14 @@ impl Collection {
             Choice::Without(_) => None,
         };
         let collectors: Vec<_> = recording.collect.iter().filter_map(with).collect();
+        if let Some(why) = recording.running.obstacle() {
+            return Err(Failure::Usage(why));
+        }
         match (collectors.is_empty(), collectors.len() == recording.collect.len()) {
             (true, _) if recording.running.is_given() => Self::default_of_running(recording),
             (true, _) => Self::default_for(recording, program, follow),
             (false, true) => {
-                let this = Self::these(collectors, recording.running.is_given());
+                let this = Self::these(collectors, Subject::of(&recording.running))?;
                 match limits::small_stack().filter(|_| this.wants(Collector::Flow)) {
                     Some(why) => Err(Failure::Usage(format!("{why}: leave flow out of --collect, or raise it"))),
                     None => Ok(this),
@@ -55,19 +90,22 @@ impl Collection {
         }
     }
 
-    /// These, and what they take along: a walk beside others is made of the scheduler's events, and latencies and features
-    /// beside others are recorded with the agent in the program.
-    fn these(collectors: Vec<Collector>, running: bool) -> Self {
+    /// These, and what they take along: a walk beside others, or of more than one process, is made of the scheduler's events;
+    /// latencies and features beside others are recorded with the agent in a program that is launched, and with the
+    /// scheduler's events of one that runs.
+    fn these(collectors: Vec<Collector>, subject: Subject) -> Result<Self, Failure> {
         let mut this = Self { collectors, by_default: false, samples: false, left_out: Vec::new() };
-        if running {
-            // A walk beside flows is made of the scheduler's events.
-            if this.wants(Collector::Walk) && this.wants(Collector::Flow) && !this.wants(Collector::Sched) {
+        let refused = |&one: &Collector| Some((one, obstacle(one, subject)?));
+        if let Some((one, why)) = this.collectors.iter().find_map(refused) {
+            let one = one.as_str();
+            return Err(Failure::Usage(format!("{one} is not recorded here: {why}, or leave {one} out of --collect")));
+        }
+        if subject != Subject::Launched {
+            let several = this.collectors.len() > 1 || subject == Subject::Many;
+            if several && !this.wants(Collector::Sched) {
                 this.collectors.push(Collector::Sched);
             }
-            if this.collectors.len() > 1 && this.wants(Collector::Latency) && !this.wants(Collector::Sched) {
-                this.collectors.push(Collector::Sched);
-            }
-            return this;
+            return Ok(this);
         }
         let of_agent = [Collector::Flow, Collector::Latency, Collector::Feature];
         let beside = of_agent.iter().any(|collector| this.wants(*collector));
@@ -79,7 +117,7 @@ impl Collection {
         {
             this.collectors.push(Collector::Flow);
         }
-        this
+        Ok(this)
     }
 
     /// What a program that runs already, without the agent, can be asked for.

@@ -30,6 +30,9 @@ pub fn criticality(arguments: &CriticalityArguments, config: &Config) -> Result<
                 .to_owned(),
         ));
     }
+    if let Some(why) = arguments.running.obstacle() {
+        return Err(Failure::Usage(why));
+    }
     let folder = arguments.folder.clone().unwrap_or_else(|| recording::default_folder(&subject(arguments)));
     let obstacle = obstacle(arguments);
     flag_effect::check_view(
@@ -130,15 +133,19 @@ fn observed(arguments: &CriticalityArguments, folder: &Path) -> Result<(Profile,
         SchedTarget::Launch { command: arguments.command.clone(), wait_all: arguments.wait_all }
     };
     let writes = [Some(folder), arguments.view.output.as_deref(), arguments.view.html.as_deref()];
-    let recorded = sched::record(&SchedSession {
+    let settings = SchedSession {
         target,
         duration: arguments.running.duration,
         options: options(&arguments.sched, folder, false),
         walk: false,
         latency: None,
         flows: None,
+        features: None,
+        interval: None,
         writes: writes.into_iter().flatten().map(Path::to_owned).collect(),
-    })?;
+    };
+    let recorded =
+        sched::record(&settings, &mut |profile, so_far| drop(timeline::keep(folder, profile, so_far)))?;
     let status = recorded.status.map_or(0, status_of);
     Ok((recorded.profile, Some(recorded.timeline), status))
 }

@@ -2,14 +2,16 @@
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use transect_analyze::{Selection, Unmatched, View, unmatched};
 use transect_profile_model::Profile;
 use transect_record::attached_flows::{self, AttachedFlowSettings};
 use transect_record::machine_time::MachineTime;
-use transect_record::sched::{self, LoadingRecording, SchedOptions, SchedRecording, SchedSession, SchedTarget};
+use transect_record::feature::FeatureSettings;
+use transect_record::sched::{self, LoadingRecording, SchedOptions, SchedRecording, SchedSession, SchedTarget, Timeline};
 use transect_record::walk::WalkAfterRecording;
-use transect_record::{Options, OtherCollectors, RecordError, Recorded, executed_names};
+use transect_record::{Options, OtherCollectors, RecordError, Recorded, Snapshot, executed_names};
 
 use crate::arguments::{
     Collector, DEFAULT_BUDGET, RecordArguments, Recording, ReportFormat, RunArguments, TimingMode, parse_duration,
@@ -99,8 +101,15 @@ fn keep(recording: &Recording, view: Option<View>, config: &Config) -> Result<(P
     let program = recording.command.first().map_or_else(|| recording.running.subject(), PathBuf::from);
     let program = program.as_path();
     let mut collection = Collection::of(recording, program, follows(recording, config))?;
-    check(&collection, recording)?;
+    if recording.running.duration.is_some() && !recording.running.is_given() {
+        return Err(Failure::Usage(
+            "--duration ends the recording of what runs already: name that by --pid, --cgroup or --all; a command ends by \
+             itself, or by timeout(1)"
+                .to_owned(),
+        ));
+    }
     flag_effect::check(recording, &collection)?;
+    check_calls(&collection, recording)?;
     flag_effect::check_view(view, collection.collectors())?;
     let options = options(recording, &collection, config)?;
     // A command that can't be profiled is reported before anything is said about folders.
@@ -116,7 +125,8 @@ fn keep(recording: &Recording, view: Option<View>, config: &Config) -> Result<(P
     let folder = place.folder().to_owned();
     let _running = running::announce(&folder);
     // A snapshot that can't be kept costs its readers an update; whether the profile can be kept shows at the end.
-    let mut snapshot = |profile: &Profile| drop(transect_profile_store::write(&folder, profile));
+    let mut snapshot =
+        |profile: &Profile, timeline: Option<&mut Timeline>| drop(timeline::keep(&folder, profile, timeline));
     let features = feature::settings_beside(recording, &collection, config)?;
     let scheduler = beside_flows(&mut collection, loading)?;
     let wants = |collector| collection.wants(collector);
@@ -130,13 +140,16 @@ fn keep(recording: &Recording, view: Option<View>, config: &Config) -> Result<(P
         ..OtherCollectors::default()
     };
     let mut recorded = match (wants(Collector::Sched), wants(Collector::Flow)) {
-        (_, false) if wants(Collector::Feature) => feature::recorded(recording, config)?,
-        (false, false) if wants(Collector::Latency) => latency::recorded(recording, config)?,
         (false, true) if recording.running.is_given() => calls_of_running(recording, config, &mut snapshot)?,
-        (true, _) if recording.running.is_given() => alone(recording, &collection, config, &folder)?,
-        (true, false) if collection.walks_by_samples() => alone(recording, &collection, config, &folder)?,
+        (true, flow)
+            if recording.running.is_given()
+                || !flow && (collection.walks_by_samples() || !wants(Collector::Walk)) =>
+        {
+            scheduled(recording, &collection, config, features.clone(), options.interval, &folder, &mut snapshot)?
+        }
         (_, false) if wants(Collector::Walk) => walk::recorded(recording, &collection, &folder)?,
-        (true, false) => alone(recording, &collection, config, &folder)?,
+        (_, false) if wants(Collector::Feature) => feature::recorded(recording, config)?,
+        (_, false) if wants(Collector::Latency) => latency::recorded(recording, config)?,
         (false, false) if collection.samples() => {
             transect_record::user_samples::record(&recording.command, &criticality::spill(&folder))?
         }
@@ -146,7 +159,7 @@ fn keep(recording: &Recording, view: Option<View>, config: &Config) -> Result<(P
                 let walk = wants(Collector::Walk).then(|| (WalkAfterRecording::prepare(), &settings));
                 sched::record_with_flows(&options, scheduler, walk, beside, writes, &mut snapshot)?
             }
-            None => transect_record::record_with(&options, beside, &mut snapshot)?,
+            None => transect_record::record_with(&options, beside, &mut |profile| snapshot(profile, None))?,
         },
     };
     failure::seen(&recorded.profile, (!recording.running.is_given()).then_some(recorded.exit_status))?;
@@ -169,27 +182,19 @@ fn keep(recording: &Recording, view: Option<View>, config: &Config) -> Result<(P
     Ok((folder, recorded))
 }
 
-/// Refuses collectors that can't be in one recording.
-fn check(collection: &Collection, recording: &Recording) -> Result<(), Failure> {
+/// Refuses what calls of a running process can't be recorded with.
+fn check_calls(collection: &Collection, recording: &Recording) -> Result<(), Failure> {
     let wants = |collector| collection.wants(collector);
-    let several = collection.collectors().len() > 1;
-    let running = recording.running.is_given();
-    let one_process = recording.running.pid.len() == 1 && recording.running.cgroup.is_none();
     let timed = recording.timing.is_some_and(|timing| timing != TimingMode::Count);
     let of_launches = recording.static_components.is_some() || recording.histogram || !recording.trace.is_empty();
-    let wrong = if running && wants(Collector::Flow) && !one_process {
-        "calls are counted in one running process: name one with --pid, or leave flow out of --collect"
-    } else if running && wants(Collector::Flow) && (timed || recording.overhead.is_some() || of_launches) {
+    let wrong = if !recording.running.is_given() || !wants(Collector::Flow) {
+        return Ok(());
+    } else if timed || recording.overhead.is_some() || of_launches {
         "calls of a running process are counted, not timed: leave --timing (or give count), --overhead, --histogram, --trace \
          and --static-components out"
-    } else if running && wants(Collector::Flow) && wants(Collector::Latency) {
-        "calls and latencies of a running process are recorded one after the other: leave flow or latency out of --collect"
-    } else if running && several && wants(Collector::Feature) {
-        "features of a running process are recorded by themselves: leave the others out of --collect"
-    } else if running && !one_process && (wants(Collector::Latency) || !wants(Collector::Sched)) {
-        "features, latencies or a walk alone are of one running process: name one with --pid, or take sched, or sched and walk"
-    } else if recording.running.duration.is_some() && !running {
-        "--duration ends the recording of what runs already: name that with --pid or --cgroup, or leave it out"
+    } else if wants(Collector::Latency) || wants(Collector::Feature) {
+        "calls of a running process are recorded before or after its latencies and features: leave flow or these out of \
+         --collect"
     } else {
         return Ok(());
     };
@@ -236,8 +241,16 @@ fn beside_flows(
     }
 }
 
-/// Scheduler events without the agent, of a command or of what runs already.
-fn alone(recording: &Recording, collection: &Collection, config: &Config, folder: &Path) -> Result<Recorded, Failure> {
+/// Scheduler events without the agent, of a command or of what runs already, and what is recorded beside them.
+fn scheduled(
+    recording: &Recording,
+    collection: &Collection,
+    config: &Config,
+    features: Option<FeatureSettings>,
+    interval: Option<Duration>,
+    folder: &Path,
+    snapshot: Snapshot<'_>,
+) -> Result<Recorded, Failure> {
     let running = &recording.running;
     let target = if running.is_given() {
         SchedTarget::Running { followed: running.followed() }
@@ -245,7 +258,7 @@ fn alone(recording: &Recording, collection: &Collection, config: &Config, folder
         SchedTarget::Launch { command: recording.command.clone(), wait_all: recording.wait_all }
     };
     let (walk, latencies) = (collection.wants(Collector::Walk), collection.wants(Collector::Latency));
-    let recorded = sched::record(&SchedSession {
+    let settings = SchedSession {
         target,
         duration: running.duration,
         options: SchedOptions {
@@ -264,8 +277,11 @@ fn alone(recording: &Recording, collection: &Collection, config: &Config, folder
             .first()
             .filter(|_| collection.wants(Collector::Flow))
             .map(|&pid| flow_settings(recording, config, pid)),
+        features: running.pid.first().copied().zip(features),
+        interval,
         writes: vec![folder.to_owned()],
-    })?;
+    };
+    let recorded = sched::record(&settings, snapshot)?;
     recorded.left_behind.iter().for_each(|left| output::say(left));
     let exit_status = recorded.status.unwrap_or(0);
     Ok(Recorded { profile: recorded.profile, exit_status, timeline: Some(recorded.timeline) })

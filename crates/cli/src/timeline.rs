@@ -13,6 +13,11 @@ use crate::progress::Progress;
 /// Writes a profile, with its timeline if there is one.
 pub fn write(folder: &Path, profile: &Profile, timeline: Option<&mut Timeline>) -> Result<(), Failure> {
     let _progress = Progress::start(format!("writing {}", folder.display()));
+    keep(folder, profile, timeline)
+}
+
+/// The same, and says nothing of it.
+pub fn keep(folder: &Path, profile: &Profile, timeline: Option<&mut Timeline>) -> Result<(), Failure> {
     let written = match timeline {
         None => transect_profile_store::write(folder, profile),
         Some(timeline) => {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use rustix::process::{Pid, Signal};
-use transect_analyze::Selection;
+use transect_analyze::{Selection, View};
 use transect_profile_model::{Flow, Profile, Thread};
 use transect_report::{Content, terminal};
 
@@ -26,10 +26,11 @@ const ANSWER: Duration = Duration::from_secs(2);
 /// Redraws the view until the recording ends or the iterations are used up.
 pub fn top(arguments: &TopArguments, config: &Config) -> Result<u8, Failure> {
     let (folder, recorder) = find(&arguments.recording)?;
+    let lives = |pid: Pid| rustix::process::test_kill_process(pid).is_ok();
     let usage = |error: transect_analyze::SelectionError| Failure::Usage(error.to_string());
     let screen = Stream::Stdout.is_terminal() && arguments.iterations != Some(1);
     let mut selection = Selection {
-        view: Some(arguments.view.parse().map_err(usage)?),
+        view: arguments.view.as_deref().map(str::parse).transpose().map_err(usage)?,
         sort: arguments.sort.as_deref().map(str::parse).transpose().map_err(usage)?,
         ..Selection::default()
     };
@@ -38,9 +39,12 @@ pub fn top(arguments: &TopArguments, config: &Config) -> Result<u8, Failure> {
     let mut drawn = 0;
     loop {
         let begin = Instant::now();
+        // Of what ran before the recording no exit status tells its end.
+        let ended = recorder.is_some_and(|pid| !lives(pid));
         let profile = snapshot(&folder, recorder)?;
         let rows = Stream::Stdout.rows().map_or(PLAIN_ROWS, |rows| rows.saturating_sub(HEADER_ROWS).max(3));
         selection.top = Some(rows);
+        selection.view.get_or_insert_with(|| first_view(&profile));
         let shown = match (&before, arguments.delta) {
             (Some(before), true) => since(before, &profile),
             _ => profile.clone(),
@@ -50,13 +54,28 @@ pub fn top(arguments: &TopArguments, config: &Config) -> Result<u8, Failure> {
         terminal::render(&content, style, &mut page)?;
         draw(&page, screen, drawn > 0)?;
         drawn += 1;
-        let over = profile.meta.exit_status.is_some() || arguments.iterations.is_some_and(|n| drawn >= n);
+        let over = ended || profile.meta.exit_status.is_some();
+        let over = over || arguments.iterations.is_some_and(|n| drawn >= n);
         if over {
             return Ok(0);
         }
         before = Some(profile);
         std::thread::sleep(arguments.delay.saturating_sub(begin.elapsed()));
     }
+}
+
+/// The view of what a recording is mainly of.
+fn first_view(profile: &Profile) -> View {
+    let views = [
+        ("flow", View::Flows),
+        ("sched", View::Criticality),
+        ("samples", View::Criticality),
+        ("walk", View::Walk),
+        ("latency", View::Latency),
+        ("feature", View::Features),
+    ];
+    let recorded = |name: &str| profile.meta.collectors.iter().any(|collector| collector == name);
+    views.iter().find(|(name, _)| recorded(name)).map_or(View::Flows, |(_, view)| *view)
 }
 
 /// Overwrites the last page on a terminal; elsewhere the pages follow one another, an empty line between.

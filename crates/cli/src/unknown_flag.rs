@@ -25,8 +25,10 @@ fn reason(command: &str, own: Collector, flag: &str) -> String {
     if flag == "--collect" {
         return format!("transect {command} records {name} alone; with others: transect run --collect {name},…");
     }
-    if flag == "--cgroup" {
-        return format!("transect {command} is of one process; of a whole cgroup: transect run --cgroup DIR");
+    if let "--cgroup" | "--all" = flag {
+        return format!(
+            "transect {command} is of one process; of a cgroup or the whole machine: transect run --cgroup DIR, or --all"
+        );
     }
     let recording = any_recording();
     match flag_effect::collectors_of(&recording, flag) {
@@ -108,7 +110,7 @@ mod tests {
             let has = flags(command);
             for flag in flags("run").into_iter().filter(|flag| !has.contains(flag)) {
                 let others = flag_effect::collectors_of(&recording, &flag).is_some_and(|of| !of.contains(&own));
-                if !others && !["--collect", "--cgroup"].contains(&flag.as_str()) {
+                if !others && !["--collect", "--cgroup", "--all"].contains(&flag.as_str()) {
                     lacks.push(format!("{command} {flag}"));
                 }
             }

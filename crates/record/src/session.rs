@@ -36,6 +36,7 @@ use crate::published::{Counter, Pages, Relation};
 use crate::queue_watch::QueueWatch;
 use crate::sampled_flows::expected_queue;
 use crate::signals::Signals;
+use crate::snapshots::Snapshots;
 use crate::static_components::StaticComponents;
 use crate::user_samples::SamplesWithCalls;
 use crate::{Options, OtherCollectors, Recorded, flow_context, launch, machine};
@@ -324,7 +325,7 @@ impl Session<'_> {
         snapshot: &mut dyn FnMut(&Profile),
     ) {
         let mut next_collect = Instant::now() + COLLECT_EVERY;
-        let mut next_snapshot = self.options.interval.map(|i| Instant::now() + i);
+        let mut snapshots = Snapshots::new(self.options.interval);
         while !is_over() {
             self.round(plans, signals, Some(pid), snapshot);
             self.queues.iter_mut().for_each(|queues| queues.round(self.arena));
@@ -334,11 +335,8 @@ impl Session<'_> {
                 self.harvest.collect(self.arena, None);
                 next_collect = now + COLLECT_EVERY;
             }
-            if let (Some(at), Some(interval)) = (next_snapshot, self.options.interval)
-                && now >= at
-            {
+            if snapshots.is_time() {
                 snapshot(&self.snapshot());
-                next_snapshot = Some(at.max(now - interval) + interval);
             }
         }
     }

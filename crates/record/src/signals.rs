@@ -52,6 +52,8 @@ pub fn take_snapshot_requests() {
 /// Signals that came and have not been dealt with.
 pub struct Signals {
     forward: Vec<(Arc<AtomicBool>, Signal)>,
+    /// Who leads the recording says that it is enough.
+    enough: Arc<AtomicBool>,
 }
 
 impl Signals {
@@ -64,6 +66,11 @@ impl Signals {
     pub fn watch_running() -> Result<Signals, RecordError> {
         const INTERRUPT: u64 = 1 << 1;
         Self::watch_but(ignored_signals() & !INTERRUPT)
+    }
+
+    /// None: a recording beside another one ends when that says so.
+    pub fn led(enough: Arc<AtomicBool>) -> Signals {
+        Signals { forward: Vec::new(), enough }
     }
 
     /// `ignored`: signal *n* by bit *n* − 1.
@@ -83,7 +90,7 @@ impl Signals {
             }
         }
         register(12, SNAPSHOT.clone())?;
-        Ok(Signals { forward })
+        Ok(Signals { forward, enough: Arc::default() })
     }
 
     /// What the program is to get, since the last call. From a terminal it has had an interrupt already; sending it twice
@@ -104,9 +111,9 @@ impl Signals {
         }
     }
 
-    /// Whether any came that ends a recording of what runs anyway, since the last call.
+    /// Whether any came that ends a recording of what runs anyway, since the last call, or it was enough otherwise.
     pub fn ends(&self) -> bool {
-        self.taken().count() > 0
+        self.enough.load(Ordering::Acquire) || self.taken().count() > 0
     }
 
     fn taken(&self) -> impl Iterator<Item = Signal> {

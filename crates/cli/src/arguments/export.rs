@@ -55,9 +55,9 @@ pub struct TopArguments {
     /// End after this number of redraws
     #[arg(short = 'n', value_name = "N")]
     pub iterations: Option<u64>,
-    /// View
-    #[arg(long, value_name = "VIEW", value_parser = parse_own_view(), default_value = "flows")]
-    pub view: String,
+    /// View [default: flows if the recording has them, else the first that it has of criticality, walk, latency and features]
+    #[arg(long, value_name = "VIEW", value_parser = parse_own_view())]
+    pub view: Option<String>,
     /// Sort by this column, largest first
     #[arg(long, value_name = "COLUMN", value_parser = SortKey::ALL.map(SortKey::as_str))]
     pub sort: Option<String>,

@@ -37,10 +37,10 @@ pub struct Recording {
     #[arg(long, value_name = "GLOB")]
     pub trace: Vec<String>,
     /// Do not record child processes
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["pid", "cgroup", "all"])]
     pub no_follow: bool,
     /// Record until the last descendant has ended
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["pid", "cgroup", "all"])]
     pub wait_all: bool,
     /// Write the profile so far this often (also on SIGUSR2)
     #[arg(long, value_name = "TIME", value_parser = parse_positive_duration)]
@@ -67,7 +67,7 @@ pub struct Recording {
     #[arg(
         trailing_var_arg = true,
         allow_hyphen_values = true,
-        required_unless_present_any = ["pid", "cgroup"],
+        required_unless_present_any = ["pid", "cgroup", "all"],
         value_name = "COMMAND"
     )]
     pub command: Vec<OsString>,
@@ -154,6 +154,7 @@ Examples:
   transect run --view threads -- ./app
   transect run -p 4711 --duration 10s                 a running program: all but calls between components
   transect run --cgroup /sys/fs/cgroup/system.slice/postgresql.service --duration 10s
+  transect run --all --duration 10s                   all programs of the machine, as root
   transect run --html app.html -- ./app
   transect run --format json --output app.json -- ./app > app.out")]
 pub struct RunArguments {

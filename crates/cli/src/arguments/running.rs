@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use transect_bpf_collect::privilege;
 use transect_record::sched::Followed;
 
 use super::parse_positive_duration;
@@ -19,6 +20,9 @@ pub struct RunningArguments {
     /// Record everything in this cgroup: its folder under /sys/fs/cgroup
     #[arg(long, value_name = "DIR", conflicts_with = "command")]
     pub cgroup: Option<PathBuf>,
+    /// Record all programs of this machine (as root)
+    #[arg(short, long, conflicts_with_all = ["command", "pid", "cgroup"])]
+    pub all: bool,
     /// End after this time [default: when the program ends, or at Ctrl-C]
     #[arg(long, visible_alias = "for", value_name = "TIME", value_parser = parse_positive_duration)]
     pub duration: Option<Duration>,
@@ -35,14 +39,32 @@ pub fn parse_one_process(word: &str) -> Result<i32, String> {
 impl RunningArguments {
     /// Whether anything is named.
     pub fn is_given(&self) -> bool {
-        !self.pid.is_empty() || self.cgroup.is_some()
+        self.all || !self.pid.is_empty() || self.cgroup.is_some()
+    }
+
+    /// Why this user can't record what is named.
+    pub fn obstacle(&self) -> Option<String> {
+        (self.all && !privilege::sees_all_processes()).then(|| {
+            "--all is of all users' programs, which only root may look into: run it with sudo, or name your own by --pid or \
+             --cgroup"
+                .to_owned()
+        })
+    }
+
+    /// The process, if one is named and nothing else.
+    pub fn one_process(&self) -> Option<i32> {
+        match (self.followed().as_slice(), self.pid.first()) {
+            ([_], Some(&pid)) => Some(pid),
+            _ => None,
+        }
     }
 
     /// What is named, each process once.
     pub fn followed(&self) -> Vec<Followed> {
         let pids: BTreeSet<i32> = self.pid.iter().copied().collect();
         let processes = pids.into_iter().map(Followed::Process);
-        processes.chain(self.cgroup.clone().map(Followed::Cgroup)).collect()
+        let all = self.all.then_some(Followed::Machine);
+        processes.chain(self.cgroup.clone().map(Followed::Cgroup)).chain(all).collect()
     }
 
     /// What the profile is named after.
@@ -50,7 +72,7 @@ impl RunningArguments {
         match (self.pid.first(), &self.cgroup) {
             (Some(pid), _) => crate::latency::program_of(*pid),
             (None, Some(folder)) => PathBuf::from(folder.file_name().unwrap_or(folder.as_os_str())),
-            (None, None) => PathBuf::from("program"),
+            (None, None) => PathBuf::from("all"),
         }
     }
 }

@@ -74,10 +74,10 @@ pub struct CriticalityArguments {
     #[command(flatten)]
     pub running: RunningArguments,
     /// Record until the command's last descendant has ended
-    #[arg(long, conflicts_with_all = ["pid", "cgroup"])]
+    #[arg(long, conflicts_with_all = ["pid", "cgroup", "all"])]
     pub wait_all: bool,
     /// Estimate from the agent's waiting APIs, even if the scheduler's events could be recorded
-    #[arg(long, conflicts_with_all = ["pid", "cgroup", "no_estimate"])]
+    #[arg(long, conflicts_with_all = ["pid", "cgroup", "all", "no_estimate"])]
     pub estimate: bool,
     /// Fail instead of estimating if the scheduler's events can't be recorded
     #[arg(long)]
@@ -98,7 +98,7 @@ pub struct CriticalityArguments {
     #[arg(
         trailing_var_arg = true,
         allow_hyphen_values = true,
-        required_unless_present_any = ["pid", "cgroup"],
+        required_unless_present_any = ["pid", "cgroup", "all"],
         value_name = "COMMAND"
     )]
     pub command: Vec<OsString>,

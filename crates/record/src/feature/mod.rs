@@ -6,6 +6,7 @@
 //! times, and memory that doesn't grow with the run.
 
 mod assemble;
+pub(crate) mod attached;
 mod budget;
 mod catalog;
 mod choice;

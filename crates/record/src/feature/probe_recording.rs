@@ -19,7 +19,7 @@ use super::rate_limiter::Wake;
 use super::reader::{Reader, Update};
 use super::sampling::SupplementarySamples;
 use super::selection::Selection;
-use super::session::words;
+use super::session::{Lead, words};
 use super::settings::{FeatureOutcome, FeatureSettings};
 use super::with_flows::FeatureRows;
 use crate::RecordError;
@@ -112,17 +112,21 @@ pub fn launch_beside_flows(
 }
 
 /// Records a running process until the time is up, it has ended, or a signal says that it is enough.
-pub fn attach(settings: &FeatureSettings, pid: i32, duration: Option<Duration>) -> Result<FeatureOutcome, RecordError> {
-    let signals = Signals::watch_running()?;
-    let clock = Clock::start();
+pub fn attach(
+    settings: &FeatureSettings,
+    pid: i32,
+    duration: Option<Duration>,
+    lead: &Lead<'_>,
+) -> Result<FeatureOutcome, RecordError> {
     let controller = std::thread::current();
     let wake = move || controller.unpark();
-    let mut recording = Recording::new(settings, &clock, false, Box::new(wake.clone()))?;
+    let mut recording = Recording::new(settings, &lead.clock, false, Box::new(wake.clone()))?;
     recording.begin(open_cleaned(pid)?, true, wake)?;
+    lead.begin();
     recording.command = recording.processes.first().map(|process| process.command.clone()).unwrap_or_default();
     let end = duration.map(|duration| Instant::now() + duration);
     let mut looked = Instant::now();
-    while !signals.ends() && end.is_none_or(|end| Instant::now() < end) {
+    while !lead.signals.ends() && end.is_none_or(|end| Instant::now() < end) {
         if looked.elapsed() >= LOOK_EVERY {
             looked = Instant::now();
             if !recording.processes.iter().any(ProbedProcess::is_alive) {

@@ -22,30 +22,34 @@ pub use gathered::StackSamples;
 pub use supplementary::{SeenSupplementary, SupplementarySamples, SupplementaryTimes};
 use transect_bpf_collect::privilege::Privileges;
 
+use super::session::Lead;
 use super::settings::{FeatureOutcome, FeatureSettings, FeatureTarget};
 use crate::RecordError;
 use crate::clock::Clock;
 use crate::signals::Signals;
 
-/// Records a program, or a running process, by samples.
+/// Records a program by samples.
 ///
 /// # Errors
 /// If the kernel gives no stacks, the program can't be launched, or nothing that it loads has regions.
-pub(super) fn record(settings: &FeatureSettings) -> Result<FeatureOutcome, RecordError> {
-    let signals = match settings.target {
-        FeatureTarget::Launch { .. } => Signals::watch()?,
-        FeatureTarget::Attach { .. } => Signals::watch_running()?,
-    };
-    let clock = Clock::start();
+pub(super) fn launch(settings: &FeatureSettings) -> Result<FeatureOutcome, RecordError> {
+    attach(settings, &Lead { signals: &Signals::watch()?, clock: Clock::start(), beside: None })
+}
+
+/// The same with signals and a clock of somebody else.
+///
+/// # Errors
+/// As of [`launch`].
+pub(super) fn attach(settings: &FeatureSettings, lead: &Lead<'_>) -> Result<FeatureOutcome, RecordError> {
     let recorded = match privileges() {
-        Ok(()) => kernel_stacks::record(settings, &clock, &signals)?,
-        Err(why) => own_samples::record(settings, &clock, &signals, &why)?,
+        Ok(()) => kernel_stacks::record(settings, lead)?,
+        Err(why) => own_samples::record(settings, lead, &why)?,
     };
     if recorded.translation.is_empty() {
         return Err(RecordError::NoRegions { program: program_of(settings) });
     }
     let status = recorded.status;
-    Ok(FeatureOutcome { profile: tables::profile(&clock, recorded), status })
+    Ok(FeatureOutcome { profile: tables::profile(&lead.clock, recorded), status })
 }
 
 /// Why the scheduler can't be followed, if so.

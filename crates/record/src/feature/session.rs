@@ -32,26 +32,76 @@ use crate::signals::Signals;
 /// # Errors
 /// If the program can't be launched or attached to, or has no regions. A program that is not launched has not run.
 pub fn record(settings: &FeatureSettings) -> Result<FeatureOutcome, RecordError> {
-    if settings.selection.is_some() && !matches!(settings.method, None | Some(RegionMethod::Probe)) {
-        return Err(RecordError::SelectionByProbes);
-    }
+    check_selection(settings)?;
     match &settings.target {
         FeatureTarget::Launch { command, follow } => {
             let program = command.first().ok_or(RecordError::NoCommand)?;
             match suitable(settings.program.clone().or_else(|| find_program(program)), settings, true)? {
                 RegionMethod::Usdt => usdt::launch(settings, command, *follow),
-                RegionMethod::Sample => sampling::record(settings),
+                RegionMethod::Sample => sampling::launch(settings),
                 RegionMethod::Trace => traced(settings, command, *follow),
                 RegionMethod::Probe => probe_recording::launch(settings, command, *follow),
             }
         }
-        FeatureTarget::Attach { pid, duration } => {
-            match suitable(std::fs::read_link(format!("/proc/{pid}/exe")).ok(), settings, false)? {
-                RegionMethod::Usdt => usdt::attach(settings, *pid, *duration),
-                RegionMethod::Sample => sampling::record(settings),
-                RegionMethod::Trace | RegionMethod::Probe => probe_recording::attach(settings, *pid, *duration),
-            }
+        FeatureTarget::Attach { pid, .. } => {
+            let method = method_of_running(settings, *pid)?;
+            attach(settings, method, &Lead { signals: &Signals::watch_running()?, clock: Clock::start(), beside: None })
         }
+    }
+}
+
+/// Only probes are switched all the time.
+///
+/// # Errors
+/// If another method was asked for.
+pub(super) fn check_selection(settings: &FeatureSettings) -> Result<(), RecordError> {
+    match settings.method {
+        None | Some(RegionMethod::Probe) => Ok(()),
+        Some(_) if settings.selection.is_none() => Ok(()),
+        Some(_) => Err(RecordError::SelectionByProbes),
+    }
+}
+
+/// Who leads the recording of a running process: the recording of features itself, or one beside which they are recorded.
+pub(crate) struct Lead<'a> {
+    /// They end it.
+    pub signals: &'a Signals,
+    /// Times count from its start.
+    pub clock: Clock,
+    /// Beside another recording, which gives up privileges: hears when regions are observed.
+    pub beside: Option<&'a dyn Fn()>,
+}
+
+impl Lead<'_> {
+    /// Regions are observed from now on.
+    pub fn begin(&self) {
+        self.beside.iter().for_each(|begun| begun());
+    }
+}
+
+/// How the regions of a running process are observed.
+///
+/// # Errors
+/// If it has none, or not those that are wanted.
+pub(crate) fn method_of_running(settings: &FeatureSettings, pid: i32) -> Result<RegionMethod, RecordError> {
+    match suitable(std::fs::read_link(format!("/proc/{pid}/exe")).ok(), settings, false)? {
+        // Sites of compiled-in events of a process that runs can only be switched on.
+        RegionMethod::Trace => Ok(RegionMethod::Probe),
+        method => Ok(method),
+    }
+}
+
+/// Records a running process.
+pub(super) fn attach(
+    settings: &FeatureSettings,
+    method: RegionMethod,
+    lead: &Lead<'_>,
+) -> Result<FeatureOutcome, RecordError> {
+    let FeatureTarget::Attach { pid, duration } = settings.target else { return Err(RecordError::NoCommand) };
+    match method {
+        RegionMethod::Usdt => usdt::attach(settings, pid, duration, lead),
+        RegionMethod::Sample => sampling::attach(settings, lead),
+        RegionMethod::Trace | RegionMethod::Probe => probe_recording::attach(settings, pid, duration, lead),
     }
 }
 

@@ -17,7 +17,7 @@ use super::assemble::{Facts, assemble};
 use super::choice::Choice;
 use super::pid_namespace_map::own_number;
 use super::reader::{Reader, Update};
-use super::session::words;
+use super::session::{Lead, words};
 use super::settings::{FeatureOutcome, FeatureSettings};
 use crate::RecordError;
 use crate::clock::{Clock, ticks};
@@ -51,7 +51,7 @@ struct Recording {
 /// Launches a program and records it to its end.
 pub fn launch(settings: &FeatureSettings, command: &[OsString], follow: bool) -> Result<FeatureOutcome, RecordError> {
     let signals = Signals::watch()?;
-    let mut recording = Recording::new(settings, follow)?;
+    let mut recording = Recording::new(settings, follow, Clock::start())?;
     let mut launch = Launch::start(command, follow)?;
     let status = loop {
         match launch.next(Some(TICK))? {
@@ -76,16 +76,21 @@ pub fn launch(settings: &FeatureSettings, command: &[OsString], follow: bool) ->
 }
 
 /// Records a running process until the time is up, it has ended, or a signal says that it is enough.
-pub fn attach(settings: &FeatureSettings, pid: i32, duration: Option<Duration>) -> Result<FeatureOutcome, RecordError> {
-    let signals = Signals::watch_running()?;
+pub fn attach(
+    settings: &FeatureSettings,
+    pid: i32,
+    duration: Option<Duration>,
+    lead: &Lead<'_>,
+) -> Result<FeatureOutcome, RecordError> {
     let command = std::fs::read(format!("/proc/{pid}/cmdline")).map_err(RecordError::system("look at the process"))?;
     let command = command.split(|&byte| byte == 0).map(|word| String::from_utf8_lossy(word).into_owned());
     let command = command.filter(|word| !word.is_empty()).collect();
-    let mut recording = Recording::new(settings, true)?;
+    let mut recording = Recording::new(settings, true, lead.clock)?;
     recording.events.follow(pid)?;
     recording.begin(pid, true)?;
+    lead.begin();
     let end = duration.map(|duration| Instant::now() + duration);
-    while !signals.ends()
+    while !lead.signals.ends()
         && end.is_none_or(|end| Instant::now() < end)
         && Path::new(&format!("/proc/{pid}/maps")).exists()
         && !crate::feature::task_list::is_over(pid)
@@ -97,10 +102,9 @@ pub fn attach(settings: &FeatureSettings, pid: i32, duration: Option<Duration>) 
 }
 
 impl Recording {
-    fn new(settings: &FeatureSettings, follow: bool) -> Result<Self, RecordError> {
+    fn new(settings: &FeatureSettings, follow: bool, clock: Clock) -> Result<Self, RecordError> {
         privilege::prepare_to_load().map_err(RecordError::UsdtPrivilege)?;
         let events = RegionEvents::load(follow)?;
-        let clock = Clock::start();
         let reader = Reader::start(None, Choice::default())?;
         reader.tell(Update::Kernel(events.source()?));
         Ok(Self {

@@ -152,6 +152,12 @@ impl FeatureRows {
         FeatureRows { profile: assemble(facts), method, begins }
     }
 
+    /// Those of a finished recording; no flows are told apart by them.
+    pub fn alone(profile: Profile) -> FeatureRows {
+        let method = profile.meta.feature.as_ref().and_then(|session| session.methods.first().copied());
+        FeatureRows { profile, method: method.unwrap_or(RegionMethod::Probe), begins: HashMap::new() }
+    }
+
     /// Puts them into the profile of the same run's flows. `stacks`: sites of the flows' contexts.
     pub fn merge_into(self, profile: &mut Profile, stacks: &[SiteStack]) {
         let Self { profile: mut from, method, begins } = self;

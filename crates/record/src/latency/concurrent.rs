@@ -1,31 +1,23 @@
 //! Latencies measured beside another collector: a program that somebody else launches is attached to as soon as it is
 //! ready, by a thread of its own (the kernel binds a tracer to its thread).
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use transect_profile_model::Profile;
 
 use super::session::Measurement;
 use super::{LatencyOutcome, LatencySettings};
 use crate::RecordError;
+use crate::beside::Beside;
 use crate::component_rows::place;
 use crate::probe_session::LaunchGuard;
-
-/// How often it is looked whether the wait for probes is to end.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// A measurement that waits for its process.
 #[derive(Debug)]
 pub struct ConcurrentLatency {
     ready: Option<Sender<i32>>,
-    /// A running process has been measured for long enough.
-    enough: Arc<AtomicBool>,
-    /// Hears when a running process has its probes.
-    begun: Option<Receiver<()>>,
     thread: JoinHandle<Result<LatencyOutcome, RecordError>>,
 }
 
@@ -40,27 +32,7 @@ impl ConcurrentLatency {
             .name("latency".to_owned())
             .spawn(move || measure(&settings, &process))
             .map_err(RecordError::system("start a thread for latencies"))?;
-        Ok(ConcurrentLatency { ready: Some(ready), enough: Arc::default(), begun: None, thread })
-    }
-
-    /// Measures a running process, which is left as it was, until [`ConcurrentLatency::finish`].
-    ///
-    /// # Errors
-    /// If no thread can be had.
-    pub fn attach(settings: LatencySettings, pid: i32) -> Result<ConcurrentLatency, RecordError> {
-        let enough = Arc::<AtomicBool>::default();
-        let over = enough.clone();
-        let (tell, begun) = channel();
-        let thread = std::thread::Builder::new()
-            .name("latency".to_owned())
-            .spawn(move || {
-                let mut measurement = Measurement::new(&settings)?;
-                measurement.begun = Some(tell);
-                measurement.attach(pid, None, &|| over.load(Ordering::Acquire))?;
-                Ok(measurement.conclude(None))
-            })
-            .map_err(RecordError::system("start a thread for latencies"))?;
-        Ok(ConcurrentLatency { ready: None, enough, begun: Some(begun), thread })
+        Ok(ConcurrentLatency { ready: Some(ready), thread })
     }
 
     /// Names the process, once; it is measured from now on until it ends.
@@ -71,27 +43,27 @@ impl ConcurrentLatency {
         }
     }
 
-    /// Waits until the running process has its probes or can't have them; true if it was `enough` before.
-    pub fn wait_begun(&self, enough: impl Fn() -> bool) -> bool {
-        let waits = |begun: &Receiver<()>| begun.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout);
-        while self.begun.as_ref().is_some_and(waits) {
-            if enough() {
-                return true;
-            }
-        }
-        false
-    }
-
-    /// Waits for the end of a launched process; ends the measurement of a running one.
+    /// Waits for the end of the process.
     ///
     /// # Errors
     /// If it could not be measured: [`RecordError::EndedBefore`] if it ended too soon for that, or was not named.
     pub fn finish(self) -> Result<LatencyOutcome, RecordError> {
         drop(self.ready);
-        self.enough.store(true, Ordering::Release);
-        self.thread.thread().unpark();
         self.thread.join().unwrap_or(Err(RecordError::Ended))
     }
+}
+
+/// Measures a running process, which is left as it was, until it is told that it is enough.
+///
+/// # Errors
+/// If no thread can be had.
+pub(crate) fn attach(settings: LatencySettings, pid: i32) -> Result<Beside<LatencyOutcome>, RecordError> {
+    Beside::start("latency", move |enough, begun| {
+        let mut measurement = Measurement::new(&settings)?;
+        measurement.begun = Some(begun);
+        measurement.attach(pid, None, &|| enough.load(Ordering::Acquire))?;
+        Ok(measurement.conclude(None))
+    })
 }
 
 fn measure(settings: &LatencySettings, process: &Receiver<i32>) -> Result<LatencyOutcome, RecordError> {

@@ -19,7 +19,7 @@ mod wanted;
 mod window;
 
 pub use bucket_scale::BucketScale;
-pub(crate) use concurrent::{ConcurrentLatency, merge};
+pub(crate) use concurrent::{ConcurrentLatency, attach, merge};
 pub use settings::{DEFAULT_BUDGET, DEFAULT_EPOCH, LatencyOutcome, LatencySettings, LatencyTarget};
 pub use time_slices::TimeSlices;
 

@@ -33,7 +33,7 @@ struct Share {
 }
 
 /// All brief waits.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct BriefWaits {
     sums: HashMap<u32, Sums>,
     shares: HashMap<MergeKey, Share>,

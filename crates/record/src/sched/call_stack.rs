@@ -19,7 +19,7 @@ struct Entry {
 }
 
 /// Stacks by the hash that records name them by.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct RawStacks {
     numbers: HashMap<u64, StackNumber>,
     /// By number; `None` until the stack has come.

@@ -81,7 +81,7 @@ impl Cause {
 }
 
 /// All causes, each once.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Causes {
     numbers: HashMap<Cause, CauseNumber>,
     all: Vec<Cause>,

@@ -13,7 +13,6 @@ use transect_profile_model::{
     SchedSample, SchedSession, SchedTables, SchedWait, Slice, StackFrame, StackId, Task, TaskId, TimedSample,
 };
 
-use super::address_space::AddressSpaces;
 use super::agent_time::{AgentTime, room_of_work};
 use super::brief::BriefWaits;
 use super::call_stack::{RawStacks, StackNumber};
@@ -49,7 +48,6 @@ pub(super) struct Gathered {
     pub places: Places,
     pub stacks: RawStacks,
     pub files: MappedFiles,
-    pub spaces: AddressSpaces,
     pub kernel: SymbolSource,
     /// Files that others have read for names.
     pub read: ReadFiles,
@@ -70,6 +68,16 @@ pub(super) struct Gathered {
     pub malformed: u64,
     pub critical_slices: u64,
     pub slice_count: u64,
+}
+
+/// The processes that were met, and what is known of their memory.
+#[derive(Debug)]
+pub(super) struct MetProcesses {
+    pub processes: Processes,
+    /// Users of processes with code without a file.
+    pub owners: std::collections::HashMap<i32, u32>,
+    /// Addresses of processes that could not be looked at.
+    pub unseen: u64,
 }
 
 /// A finished recording of scheduler events.
@@ -212,19 +220,41 @@ fn whole_ns(fixed: u64) -> i64 {
 }
 
 impl Gathered {
-    pub(super) fn collected(mut self, totals: &Totals) -> Result<Collected, RecordError> {
+    /// A copy, while more comes; without files.
+    pub(super) fn so_far(&self) -> Self {
+        Self {
+            tasks: self.tasks.clone(),
+            places: self.places.clone(),
+            stacks: self.stacks.clone(),
+            files: MappedFiles::default(),
+            kernel: SymbolSource::default(),
+            read: ReadFiles::default(),
+            objects: self.objects.clone(),
+            causes: self.causes.clone(),
+            seen: self.seen.clone(),
+            waited: self.waited.clone(),
+            idle: self.idle.clone(),
+            samples: self.samples.clone(),
+            waits: self.waits.so_far(),
+            slices: self.slices.so_far(),
+            brief: self.brief.clone(),
+            ..*self
+        }
+    }
+
+    pub(super) fn collected(mut self, totals: &Totals, met: MetProcesses) -> Result<Collected, RecordError> {
+        let MetProcesses { processes, owners, unseen } = met;
         // Beside what takes as long.
         let sampled = self.samples.sums.values().map(|sum| sum.count as i64).sum::<i64>() >= LEAST_SAMPLES;
         let interrupt =
             sampled.then(|| thread::Builder::new().spawn(transect_bpf_collect::interrupt_ns).ok()).flatten();
-        let processes = Processes::of(&self.tasks, &mut self.spaces, &mut self.files, self.origin, totals.now);
         let mut naming = Naming::new(
             std::mem::take(&mut self.files),
             std::mem::take(&mut self.kernel),
             processes.ns_tgids.clone(),
             processes.rows.iter().map(|process| process.executable.clone()).collect(),
         );
-        naming.know_owners(std::mem::take(&mut self.spaces.owners));
+        naming.know_owners(owners);
         naming.prepare(self.places.all().iter().copied(), &mut self.read);
         let mut stacks = NamedStacks::of(&self.stacks, &self.places, &mut naming);
         let (causes, objects) = (std::mem::take(&mut self.causes), std::mem::take(&mut self.objects));
@@ -267,7 +297,7 @@ impl Gathered {
             waits: Vec::new(),
             slices: Vec::new(),
         };
-        let loss = self.loss(totals, &naming, &stacks, names.refused);
+        let loss = self.loss(totals, &naming, &stacks, names.refused, unseen);
         let components = std::mem::take(&mut naming.components);
         Ok(Collected {
             tables,
@@ -443,7 +473,14 @@ impl Gathered {
         rows
     }
 
-    fn loss(&self, totals: &Totals, naming: &Naming, stacks: &NamedStacks, unnamed_waits: u64) -> Vec<Loss> {
+    fn loss(
+        &self,
+        totals: &Totals,
+        naming: &Naming,
+        stacks: &NamedStacks,
+        unnamed_waits: u64,
+        unseen: u64,
+    ) -> Vec<Loss> {
         let mut loss = Vec::new();
         if let Some(reason) = &totals.without_samples {
             loss.push(Loss {
@@ -500,7 +537,7 @@ impl Gathered {
         add(
             LossKind::UnresolvedNames,
             scheduler,
-            self.spaces.unseen,
+            unseen,
             "code of processes that ended before it was looked at",
         );
         let mut unnamed: Vec<_> = naming.unnamed.iter().collect();

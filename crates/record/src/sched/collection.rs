@@ -17,7 +17,7 @@ use super::address_space::AddressSpaces;
 use super::brief::BriefWaits;
 use super::call_stack::{NO_STACK, RawStacks};
 use super::cause::Causes;
-use super::collected::{Collected, Gathered};
+use super::collected::{Collected, Gathered, MetProcesses};
 use super::kernel_symbols::{KernelSymbols, SymbolSource};
 use super::kind::Call;
 use super::mapped_file::MappedFiles;
@@ -25,6 +25,7 @@ use super::mapping_log::MappingLog;
 use super::module::ReadFiles;
 use super::object::{ObjectNumber, Objects};
 use super::place::{Place, PlaceId, Places};
+use super::processes::Processes;
 use super::read_ahead::ReadAhead;
 use super::sample::{RawTimedSample, SampleKey, SampleSum, Samples};
 use super::task::RawTasks;
@@ -55,9 +56,28 @@ pub struct Totals {
 #[derive(Debug)]
 pub struct Collection {
     gathered: Gathered,
+    spaces: AddressSpaces,
     /// Addresses in the kernel by place; the same few come again and again.
     kernel_places: HashMap<u64, PlaceId>,
     scratch: (Vec<PlaceId>, Vec<PlaceId>),
+}
+
+/// A recording that has ended, or one up to an instant. Any thread can make tables of it.
+#[derive(Debug)]
+pub struct SoFar {
+    gathered: Gathered,
+    met: MetProcesses,
+    totals: Totals,
+}
+
+impl SoFar {
+    /// Names all places, tells the kinds of all waits.
+    ///
+    /// # Errors
+    /// If rows that were put aside can't be read again.
+    pub fn tables(self) -> Result<Collected, RecordError> {
+        self.gathered.collected(&self.totals, self.met)
+    }
 }
 
 impl Collection {
@@ -77,7 +97,6 @@ impl Collection {
                 places: Places::default(),
                 stacks: RawStacks::default(),
                 files: MappedFiles::default(),
-                spaces: AddressSpaces::default(),
                 kernel: SymbolSource::open(),
                 read: ReadFiles::default(),
                 objects: Objects::default(),
@@ -94,6 +113,7 @@ impl Collection {
                 critical_slices: 0,
                 slice_count: 0,
             },
+            spaces: AddressSpaces::default(),
             kernel_places: HashMap::default(),
             scratch: Default::default(),
         })
@@ -111,7 +131,7 @@ impl Collection {
 
     /// The kernel tells of processes' mappings there: also of processes that end before they are looked at.
     pub fn follow_mappings(&mut self, events: Rc<RefCell<MappingEvents>>) {
-        self.gathered.spaces.follow(MappingLog::of(events));
+        self.spaces.follow(MappingLog::of(events));
     }
 
     /// Takes in one record.
@@ -126,7 +146,7 @@ impl Collection {
             Record::Preempted(_) => {}
             Record::UnknownCode(unknown) => {
                 let g = &mut self.gathered;
-                g.spaces.meet(unknown.tgid, unknown.address, &mut g.files);
+                self.spaces.meet(unknown.tgid, unknown.address, &mut g.files);
             }
         }
     }
@@ -138,7 +158,7 @@ impl Collection {
 
     /// What has time until the ring is empty.
     pub fn between(&mut self) {
-        self.gathered.spaces.forget_ended();
+        self.spaces.forget_ended();
     }
 
     /// Addresses in the kernel whose functions will be named: none if their names may not be known.
@@ -170,7 +190,29 @@ impl Collection {
     /// # Errors
     /// If rows that were put aside can't be read again.
     pub fn finish(mut self, mut totals: Totals) -> Result<Collected, RecordError> {
-        give_open_idle(&mut totals);
+        self.close(&mut totals);
+        let met = self.met(totals.now);
+        SoFar { gathered: self.gathered, met, totals }.tables()
+    }
+
+    /// What there is now, while more comes. `kernel`: what is at the addresses of [`Collection::kernel_addresses`].
+    pub fn so_far(&mut self, mut totals: Totals, kernel: Option<KernelSymbols>) -> SoFar {
+        let copy = self.gathered.so_far();
+        let mut original = std::mem::replace(&mut self.gathered, copy);
+        // Mappings that are read now name files by their numbers there.
+        std::mem::swap(&mut original.files, &mut self.gathered.files);
+        self.close(&mut totals);
+        let met = self.met(totals.now);
+        let mut gathered = std::mem::replace(&mut self.gathered, original);
+        self.gathered.files = std::mem::take(&mut gathered.files);
+        gathered.files = self.gathered.files.clone();
+        kernel.into_iter().for_each(|symbols| gathered.kernel.know(symbols));
+        SoFar { gathered, met, totals }
+    }
+
+    /// The recording ends here: what is open counts as far as it has come.
+    fn close(&mut self, totals: &mut Totals) {
+        give_open_idle(totals);
         for open in &totals.open {
             if let Some(brief) = &open.brief {
                 self.brief(brief);
@@ -183,7 +225,12 @@ impl Collection {
         self.last_slices(totals.now);
         self.gathered.brief_waits = self.gathered.brief.count;
         std::mem::take(&mut self.gathered.brief).divide_into(&mut self.gathered.waits);
-        self.gathered.collected(&totals)
+    }
+
+    fn met(&mut self, now: u64) -> MetProcesses {
+        let g = &mut self.gathered;
+        let processes = Processes::of(&g.tasks, &mut self.spaces, &mut g.files, g.origin, now);
+        MetProcesses { processes, owners: self.spaces.owners.clone(), unseen: self.spaces.unseen }
     }
 
     fn task(&mut self, record: &sched_task) {
@@ -191,10 +238,10 @@ impl Collection {
         g.tasks.update(record);
         let leader = record.tid == record.tgid;
         match record.event {
-            task_event::SEEDED if leader => g.spaces.met(record.tgid, record.time, &mut g.files),
-            task_event::BORN if leader => g.spaces.born(record.tgid, record.parent_tgid, &mut g.files),
-            task_event::EXEC => g.spaces.replaced(record.tgid, record.time, &mut g.files),
-            task_event::EXIT if leader => g.spaces.ended(record.tgid),
+            task_event::SEEDED if leader => self.spaces.met(record.tgid, record.time, &mut g.files),
+            task_event::BORN if leader => self.spaces.born(record.tgid, record.parent_tgid, &mut g.files),
+            task_event::EXEC => self.spaces.replaced(record.tgid, record.time, &mut g.files),
+            task_event::EXIT if leader => self.spaces.ended(record.tgid),
             _ => {}
         }
     }
@@ -249,7 +296,7 @@ impl Collection {
             kernel.extend(number);
         }
         for (depth, address) in stack.user().enumerate() {
-            let place = g.spaces.place(stack.tgid, address, depth > 0, &mut g.files);
+            let place = self.spaces.place(stack.tgid, address, depth > 0, &mut g.files);
             user.extend(g.places.number(place));
         }
         if kernel.len() < stack.kernel().len() || user.len() < stack.user().len() {
@@ -353,7 +400,7 @@ impl Collection {
         // Without its process an object has its address or the name that the kernel keeps.
         let tgid = g.tasks.get(record.task).map_or(0, |task| task.record.tgid);
         match Call::of(record.system_call) {
-            Call::Futex => g.objects.word(tgid, record.arguments[0], &mut g.spaces, &mut g.files),
+            Call::Futex => g.objects.word(tgid, record.arguments[0], &mut self.spaces, &mut g.files),
             _ => g.objects.descriptor(tgid, &record.object),
         }
     }

@@ -35,13 +35,13 @@ pub struct FileKey {
 }
 
 /// One file.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct MappedFile {
     /// Path as the process sees it.
     pub path: String,
     device: u64,
     inode: u64,
-    held: Option<File>,
+    held: Option<Arc<File>>,
     /// The vDSO's bytes.
     image: Option<Arc<[u8]>>,
 }
@@ -70,12 +70,6 @@ impl MappedFile {
         self.held.as_ref().is_some_and(|file| file.read_exact_at(&mut begin, 0).is_ok()) && begin == *b"\x7fELF"
     }
 
-    /// The same file, open once more.
-    pub fn copy(&self) -> Self {
-        let held = self.held.as_ref().and_then(|held| held.try_clone().ok());
-        Self { path: self.path.clone(), held, image: self.image.clone(), ..*self }
-    }
-
     /// What tells it from others.
     pub fn key(&self) -> FileKey {
         FileKey { path: self.path.clone(), device: self.device, inode: self.inode }
@@ -89,7 +83,7 @@ impl MappedFile {
         let held = self.held.as_ref();
         let same = |path: &str| {
             let found = std::fs::metadata(path).ok()?;
-            let (device, inode) = match held.map(File::metadata) {
+            let (device, inode) = match held.map(|held| held.metadata()) {
                 // File systems in layers number files in maps otherwise than in stat.
                 Some(Ok(held)) => (held.dev(), held.ino()),
                 _ => (self.device, self.inode),
@@ -128,7 +122,7 @@ fn read_vdso(tgid: i32, (start, end): (u64, u64)) -> Option<Arc<[u8]>> {
 }
 
 /// All of them by number.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct MappedFiles {
     numbers: HashMap<FileKey, FileId>,
     files: Vec<MappedFile>,
@@ -158,6 +152,7 @@ impl MappedFiles {
             return number;
         }
         let held = (self.open < MAX_OPEN && path.starts_with('/')).then(|| open(tgid, path, inode, range)).flatten();
+        let held = held.map(Arc::new);
         self.open += usize::from(held.is_some());
         let number = self.files.len() as FileId;
         let image = range.filter(|_| path == VDSO).and_then(|range| read_vdso(tgid, range));
@@ -168,7 +163,7 @@ impl MappedFiles {
 
     /// Copies of the files from a number on: for who names places while more files come.
     pub fn since(&self, first: usize) -> Vec<MappedFile> {
-        self.files[first.min(self.files.len())..].iter().map(MappedFile::copy).collect()
+        self.files[first.min(self.files.len())..].to_vec()
     }
 
     /// Adds files by the next numbers.

@@ -39,7 +39,7 @@ pub enum RawObject {
 type DescriptorKey = (i32, i32, u64, u64, u32, [u8; 16], [i8; 28]);
 
 /// All objects, each once.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Objects {
     numbers: HashMap<RawObject, ObjectNumber>,
     all: Vec<RawObject>,

@@ -26,7 +26,7 @@ pub enum Peer {
 }
 
 /// Descriptors of pipes and sockets by what their links say, `pipe:[42]`, as they were when an unknown one was met last.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Peers {
     ends: HashMap<String, Vec<End>>,
     looked: Option<Instant>,

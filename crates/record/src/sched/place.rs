@@ -57,7 +57,7 @@ impl Place {
 }
 
 /// Places by number, each once.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Places {
     numbers: HashMap<Place, PlaceId>,
     places: Vec<Place>,

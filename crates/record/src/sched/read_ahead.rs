@@ -60,7 +60,7 @@ impl ReadAhead {
                     self.reader = Reader::start();
                 }
                 // One that has died reads no more: naming does it.
-                let _ = self.reader.as_ref().map(|reader| reader.files.send(files.get(file).copy()));
+                let _ = self.reader.as_ref().map(|reader| reader.files.send(files.get(file).clone()));
             }
         }
         self.seen = places.len();

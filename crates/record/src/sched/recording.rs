@@ -15,7 +15,8 @@ use transect_profile_model::KernelTiming;
 
 use super::affinity::Affinities;
 use super::collected::Collected;
-use super::collection::{Collection, Totals};
+use super::collection::{Collection, SoFar, Totals};
+use super::kernel_symbols::KernelSymbols;
 use super::module::ReadFiles;
 use super::read_ahead::ReadAhead;
 use super::system_call_budget::{CountedCalls, SystemCallBudget};
@@ -47,6 +48,8 @@ pub enum Followed {
     Launched(i32),
     /// Everything in a cgroup (its folder).
     Cgroup(PathBuf),
+    /// All programs of the machine.
+    Machine,
 }
 
 /// One per cent of a CPU.
@@ -133,6 +136,8 @@ enum Request {
     /// Functions of the kernel are to be timed.
     KernelTimer(Option<KernelTiming>, Sender<KernelTimer>),
     Live(Sender<Result<u32, RecordError>>),
+    /// What was recorded up to now.
+    SoFar(Sender<Result<SoFar, RecordError>>),
     /// What a walk needs, since the last time; `true`: nothing is recorded any more.
     Evidence(bool, Sender<Result<Evidence, RecordError>>),
     /// Samples count, or don't, from now on.
@@ -326,6 +331,14 @@ impl SchedRecording {
         self.ask(|reply| Request::Evidence(last, reply))
     }
 
+    /// What was recorded up to now.
+    ///
+    /// # Errors
+    /// If the collector has ended, makes no tables, or its state can't be read.
+    pub(crate) fn so_far(&self) -> Result<SoFar, RecordError> {
+        self.ask(Request::SoFar)
+    }
+
     /// Functions of the kernel at these addresses, as it prints them: see [`SchedCollector::kernel_functions`].
     ///
     /// # Errors
@@ -478,6 +491,18 @@ fn serve(
             Ok(Request::KernelFunctions(addresses, reply)) => {
                 let _ = reply.send(collector.kernel_functions(&addresses).map_err(RecordError::from));
             }
+            Ok(Request::SoFar(reply)) => {
+                collector.consume()?;
+                let mut collection = collection.borrow_mut();
+                let found = collection.as_mut().map(|collection| -> Result<SoFar, RecordError> {
+                    let totals = totals(&collector, ended.unwrap_or_else(monotonic_ns), drift, &without_samples)?;
+                    let addresses = collection.kernel_addresses();
+                    let lines = (!addresses.is_empty()).then(|| collector.kernel_functions(&addresses)).transpose()?;
+                    let kernel = lines.map(|lines| KernelSymbols::of_printed(&addresses, &lines));
+                    Ok(collection.so_far(totals, kernel))
+                });
+                let _ = reply.send(found.unwrap_or(Err(RecordError::Ended)));
+            }
             Ok(Request::Files(files)) => read = files,
             Ok(Request::Live(reply)) => {
                 let _ = reply.send(Ok(collector.live_threads()));
@@ -533,14 +558,7 @@ fn serve(
         }
     };
     collector.consume()?;
-    let totals = Totals {
-        applications: collector.totals(now)?,
-        open: collector.open_threads(now)?,
-        lost: collector.lost(),
-        drift,
-        now,
-        without_samples,
-    };
+    let totals = totals(&collector, now, drift, &without_samples)?;
     // While the programs are loaded the kernel names their code, which is on stacks.
     let collected = match collection.take() {
         Some(mut collection) => {
@@ -561,6 +579,23 @@ fn serve(
     };
     let _ = outcome.send(collected);
     Ok(())
+}
+
+/// What the kernel's part knows by `now`.
+fn totals(
+    collector: &SchedCollector<'_>,
+    now: u64,
+    drift: u64,
+    without_samples: &Option<String>,
+) -> Result<Totals, RecordError> {
+    Ok(Totals {
+        applications: collector.totals(now)?,
+        open: collector.open_threads(now)?,
+        lost: collector.lost(),
+        drift,
+        now,
+        without_samples: without_samples.clone(),
+    })
 }
 
 /// Ends what the kernel records, so that nothing changes some of the numbers while others are read. Gives the instant up to
@@ -607,5 +642,6 @@ fn follow(collector: &mut SchedCollector<'_>, followed: &Followed) -> Result<(),
             Ok(())
         }
         Followed::Cgroup(folder) => collector.follow_cgroup(folder),
+        Followed::Machine => collector.follow_machine(),
     }
 }

@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::Arc;
 
 /// Rows that are sorted in memory and written together.
 const RUN_ROWS: usize = 1 << 14;
@@ -15,7 +16,9 @@ const READ_ROWS: usize = 128;
 /// Rows of `N` words, in order of the first and then of the second word.
 #[derive(Debug)]
 pub struct Runs<const N: usize> {
-    file: File,
+    file: Arc<File>,
+    /// Others write to the file: rows that are added remain in memory.
+    shared: bool,
     open: Vec<[u64; N]>,
     /// Rows of each run that is in the file; all but the last few are [`RUN_ROWS`].
     runs: Vec<usize>,
@@ -26,7 +29,13 @@ pub struct Runs<const N: usize> {
 impl<const N: usize> Runs<N> {
     /// An empty table whose file is in `folder` and has no name there.
     pub fn new(folder: &Path) -> io::Result<Self> {
-        Ok(Self { file: tempfile::tempfile_in(folder)?, open: Vec::new(), runs: Vec::new(), lost: 0 })
+        let file = Arc::new(tempfile::tempfile_in(folder)?);
+        Ok(Self { file, shared: false, open: Vec::new(), runs: Vec::new(), lost: 0 })
+    }
+
+    /// The rows so far, while more come.
+    pub fn so_far(&self) -> Self {
+        Self { file: self.file.clone(), shared: true, open: self.open.clone(), runs: self.runs.clone(), lost: self.lost }
     }
 
     /// Adds a row. One that finds no room on the disk is counted as lost.
@@ -35,7 +44,7 @@ impl<const N: usize> Runs<N> {
             self.open.reserve_exact(RUN_ROWS);
         }
         self.open.push(row);
-        if self.open.len() == RUN_ROWS {
+        if self.open.len() >= RUN_ROWS && !self.shared {
             self.write_run();
         }
     }
@@ -177,7 +186,7 @@ mod tests {
     #[test]
     fn a_full_disk_costs_rows_and_says_so() {
         let Ok(full) = File::options().read(true).write(true).open("/dev/full") else { return };
-        let mut runs = Runs::<3> { file: full, open: Vec::new(), runs: Vec::new(), lost: 0 };
+        let mut runs = Runs::<3> { file: full.into(), shared: false, open: Vec::new(), runs: Vec::new(), lost: 0 };
         (0..RUN_ROWS as u64 + 5).for_each(|n| runs.push([n, 0, 0]));
         assert_eq!(runs.lost, RUN_ROWS as u64);
         assert_eq!(runs.sorted().count(), 5);

@@ -41,7 +41,7 @@ pub struct RawTimedSample {
 }
 
 /// All samples.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Samples {
     /// Sums; at most [`MAX_ROWS`].
     pub sums: HashMap<SampleKey, SampleSum>,

@@ -12,11 +12,14 @@ use super::collected::Timeline;
 use super::recording::{Followed, SchedOptions, SchedRecording};
 use super::watched::{Keep, Watched};
 use crate::attached_flows::{AttachedFlowSettings, AttachedFlows};
+use crate::beside::Beside;
 use crate::clock::Clock;
 use crate::error::RecordError;
-use crate::latency::{ConcurrentLatency, LatencySettings, merge};
+use crate::feature::{FeatureSettings, attached};
+use crate::latency::{self, LatencySettings};
 use crate::session::left_out;
 use crate::signals::Signals;
+use crate::snapshots::{Snapshot, Snapshots};
 use crate::walk::WalkAfterRecording;
 use crate::{launch, machine, thread_names};
 
@@ -52,6 +55,10 @@ pub struct SchedSession {
     pub latency: Option<(i32, LatencySettings)>,
     /// Count calls between components of this running process, too.
     pub flows: Option<AttachedFlowSettings>,
+    /// Record the features of this running process, too.
+    pub features: Option<(i32, FeatureSettings)>,
+    /// Hand out a snapshot this often.
+    pub interval: Option<Duration>,
     /// Files and folders that will be written afterwards: kept writable when privileges are dropped.
     pub writes: Vec<PathBuf>,
 }
@@ -73,7 +80,7 @@ pub struct SchedRecorded {
 ///
 /// # Errors
 /// If privileges or the kernel's help are missing, or there is nothing to record. The program is not started then.
-pub fn record(session: &SchedSession) -> Result<SchedRecorded, RecordError> {
+pub fn record(session: &SchedSession, snapshot: Snapshot<'_>) -> Result<SchedRecorded, RecordError> {
     let signals = match &session.target {
         SchedTarget::Launch { .. } => Signals::watch()?,
         SchedTarget::Running { .. } => Signals::watch_running()?,
@@ -85,7 +92,7 @@ pub fn record(session: &SchedSession) -> Result<SchedRecorded, RecordError> {
     let launched_only = matches!(session.target, SchedTarget::Launch { .. });
     let options = SchedOptions { launched_only, programs, ..session.options.clone() };
     let options = if session.walk { WalkAfterRecording::options(options) } else { options };
-    let walk = session.walk.then(WalkAfterRecording::prepare);
+    let mut walk = session.walk.then(WalkAfterRecording::prepare);
     let recording = SchedRecording::start(&options)?;
     if let SchedTarget::Launch { command, .. } = &session.target
         && let Some(program) = command.first()
@@ -94,27 +101,46 @@ pub fn record(session: &SchedSession) -> Result<SchedRecorded, RecordError> {
     }
     let clock = Clock::start();
     recording.begin(clock.started_monotonic_ns())?;
-    let keep = Keep { writes: &session.writes, probes: false };
+    // Before privileges are dropped; later for what is loaded later.
+    let traced = session.latency.is_some();
+    let features =
+        session.features.clone().map(|(pid, settings)| attached::beside(settings, pid, clock, traced)).transpose()?;
+    let _ = features.as_ref().is_some_and(|features| features.wait_begun(|| signals.ends()));
+    let keep = Keep { writes: &session.writes, probes: features.is_some() };
     let mut watched = match &session.target {
         SchedTarget::Launch { command, .. } => Watched::launch(command, &recording, keep)?,
         SchedTarget::Running { followed } => Watched::attach(followed, &recording, keep)?,
     };
-    let latencies =
-        session.latency.clone().map(|(pid, settings)| ConcurrentLatency::attach(settings, pid)).transpose()?;
+    let latencies = session.latency.clone().map(|(pid, settings)| latency::attach(settings, pid)).transpose()?;
     let flows = session.flows.clone().map(|settings| AttachedFlows::start(settings, clock)).transpose()?;
     // Large programs take a moment to get their probes, which is not the recording that was asked for.
     let enough = latencies.as_ref().is_some_and(|latencies| latencies.wait_begun(|| signals.ends()))
         || flows.as_ref().is_some_and(|flows| flows.wait_begun(|| signals.ends()));
     let duration = if enough { Some(Duration::ZERO) } else { session.duration };
     let limit = duration.map(|duration| Instant::now() + duration);
-    let ended = !watched.wait_until(limit, &signals);
+    let mut next = Snapshots::new(session.interval);
+    let ended = loop {
+        let until = next.look(limit);
+        if !watched.wait_until(Some(until), &signals) {
+            break true;
+        }
+        if limit.is_some_and(|limit| until >= limit) {
+            break false;
+        }
+        if next.is_due(&signals) {
+            let mut profile = empty(&clock, watched.command().to_vec(), clock.elapsed_ns(), None);
+            let timeline = so_far(&recording, walk.as_mut(), &options, &clock, &mut profile);
+            snapshot(&profile, timeline.ok().as_mut());
+        }
+    };
     if ended && matches!(session.target, SchedTarget::Launch { wait_all: true, .. }) {
         while recording.live_threads()? > 0 && !signals.ends() {
             std::thread::sleep(Duration::from_millis(20));
         }
     }
     let wall_ns = clock.elapsed_ns();
-    let latencies = latencies.map(ConcurrentLatency::finish);
+    let latencies = latencies.map(Beside::finish);
+    let features = features.map(Beside::finish);
     let flows = flows.map(AttachedFlows::finish);
     let command = watched.command().to_vec();
     let status = watched.status(&HashMap::default())?;
@@ -144,15 +170,34 @@ pub fn record(session: &SchedSession) -> Result<SchedRecorded, RecordError> {
         profile.meta.wall_ns = wall_ns.max(collected.session.end_ns);
     }
     let timeline = collected.merge_into(&mut profile);
+    match features {
+        Some(Ok(features)) => attached::merge(&mut profile, features),
+        Some(Err(why)) => profile.loss.push(left_out("feature", &why)),
+        None => {}
+    }
     match latencies {
         Some(Ok(outcome)) => {
-            merge(&mut profile, outcome.profile);
+            latency::merge(&mut profile, outcome.profile);
             left_behind.extend(outcome.left_behind);
         }
         Some(Err(why)) => profile.loss.push(left_out("latency", &why)),
         None => {}
     }
     Ok(SchedRecorded { profile, timeline, status, left_behind })
+}
+
+/// Puts what was recorded up to now into `profile`.
+fn so_far(
+    recording: &SchedRecording,
+    walk: Option<&mut WalkAfterRecording>,
+    options: &SchedOptions,
+    clock: &Clock,
+    profile: &mut Profile,
+) -> Result<Timeline, RecordError> {
+    if let Some(walk) = walk {
+        walk.search(recording, options, clock, profile, false)?;
+    }
+    Ok(recording.so_far()?.tables()?.merge_into(profile))
 }
 
 /// A profile without rows.
@@ -185,7 +230,7 @@ pub fn record_with_flows(
     walk: Option<(WalkAfterRecording, &SchedOptions)>,
     beside: crate::OtherCollectors<'_>,
     writes: &[PathBuf],
-    snapshot: &mut dyn FnMut(&Profile),
+    snapshot: Snapshot<'_>,
 ) -> Result<crate::Recorded, RecordError> {
     // Between a wait and its caller stand the agent's frames.
     if let Ok(agent) = launch::find_agent(flows.agent.as_deref()) {
@@ -212,8 +257,16 @@ pub fn record_with_flows(
         }),
         user_samples: None,
     };
-    let mut recorded = crate::session::run(flows, beside, clock, snapshot)?;
-    if let Some((walk, options)) = walk {
+    let (mut walk, options) = walk.unzip();
+    let defaults = SchedOptions::default();
+    let options = options.unwrap_or(&defaults);
+    let mut with_scheduler = |flows: &Profile| {
+        let mut profile = flows.clone();
+        let timeline = so_far(&recording, walk.as_mut(), options, &clock, &mut profile);
+        snapshot(&profile, timeline.ok().as_mut());
+    };
+    let mut recorded = crate::session::run(flows, beside, clock, &mut with_scheduler)?;
+    if let Some(walk) = walk {
         // What goes wrong with one collector takes nothing from the others.
         if let Err(why) = walk.finish(&recording, options, &clock, &mut recorded.profile) {
             recorded.profile.loss.push(left_out("walk", &why));

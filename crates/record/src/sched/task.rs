@@ -36,7 +36,7 @@ pub struct RawTask {
 }
 
 /// Threads by task number.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct RawTasks {
     tasks: BTreeMap<u32, RawTask>,
     /// Records of threads for which there was no room.

@@ -136,6 +136,11 @@ impl RawWaits {
         Ok(Self { runs: Runs::new(folder)?, numbered: 0, merged: HashMap::default(), coarse: 0 })
     }
 
+    /// The waits so far, while more come.
+    pub fn so_far(&self) -> Self {
+        Self { runs: self.runs.so_far(), merged: self.merged.clone(), ..*self }
+    }
+
     /// Adds a wait; its number if it is kept by itself.
     pub fn push(&mut self, wait: RawWait) -> Option<WaitNumber> {
         self.push_up_to(wait, MAX_SINGLE)
@@ -261,6 +266,11 @@ impl SliceRuns {
     /// An empty table whose file is in `folder`.
     pub fn new(folder: &Path) -> io::Result<Self> {
         Ok(Self { runs: Runs::new(folder)? })
+    }
+
+    /// The slices so far, while more come.
+    pub fn so_far(&self) -> Self {
+        Self { runs: self.runs.so_far() }
     }
 
     /// Adds one.

@@ -96,7 +96,7 @@ impl WaitNames {
 }
 
 /// Which causes met which stacks, and how often: what tells the kind of those whose stack is cut off.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Seen {
     counts: HashMap<(CauseNumber, StackNumber), u32>,
 }

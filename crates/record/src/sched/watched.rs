@@ -79,10 +79,19 @@ impl Watched {
     /// # Errors
     /// If it is not there.
     pub fn attach(followed: &[Followed], recording: &SchedRecording, keep: Keep<'_>) -> Result<Self, RecordError> {
+        let watched = Self::follow(followed, recording)?;
+        keep.drop_the_rest(recording)?;
+        Ok(watched)
+    }
+
+    /// Follows what runs; privileges are the caller's matter.
+    ///
+    /// # Errors
+    /// If it is not there.
+    pub fn follow(followed: &[Followed], recording: &SchedRecording) -> Result<Self, RecordError> {
         for one in followed {
             recording.follow(one.clone())?;
         }
-        keep.drop_the_rest(recording)?;
         let mut processes = Vec::new();
         for one in followed {
             if let Followed::Process(pid) = one {
@@ -175,5 +184,6 @@ fn describe(followed: &Followed) -> String {
                 .unwrap_or_else(|| format!("process {pid}"))
         }
         Followed::Cgroup(folder) => folder.display().to_string(),
+        Followed::Machine => "all programs of the machine".to_owned(),
     }
 }

@@ -21,13 +21,16 @@ use crate::sched::{SchedOptions, SchedRecording, process_row};
 /// Share of its threads' time from which a function is followed.
 pub const DEFAULT_THRESHOLD: f64 = 0.25;
 
+/// What shares are shares of.
+const METRIC: Metric = Metric::Wall;
+
 /// Decisions at the end: each goes further down by what the one before found.
 const MOST_DECISIONS: usize = 64;
 
 /// A walk beside other collectors.
-#[derive(Debug)]
 pub struct WalkAfterRecording {
-    kernel: SymbolSource,
+    kernel_is_shown: bool,
+    state: WalkState,
 }
 
 impl WalkAfterRecording {
@@ -38,7 +41,9 @@ impl WalkAfterRecording {
 
     /// To be called before privileges are dropped: the kernel's names are read later.
     pub fn prepare() -> Self {
-        Self { kernel: SymbolSource::open() }
+        let kernel = SymbolSource::open();
+        let kernel_is_shown = kernel.shows_addresses();
+        Self { kernel_is_shown, state: WalkState::new(kernel, true, Unit::from(METRIC), None) }
     }
 
     /// Searches what `recording` saw, which records no more from now on, and puts the walk's tables into `profile`.
@@ -46,24 +51,40 @@ impl WalkAfterRecording {
     /// # Errors
     /// If the collector has ended.
     pub fn finish(
-        self,
+        mut self,
         recording: &SchedRecording,
         options: &SchedOptions,
         clock: &Clock,
         profile: &mut Profile,
     ) -> Result<(), RecordError> {
+        self.search(recording, options, clock, profile, true)?;
+        recording.know_files(self.state.frames.into_files());
+        Ok(())
+    }
+
+    /// Searches what `recording` saw up to now: all of it, if it was the `last` time, and records no more then.
+    ///
+    /// # Errors
+    /// If the collector has ended.
+    pub(crate) fn search(
+        &mut self,
+        recording: &SchedRecording,
+        options: &SchedOptions,
+        clock: &Clock,
+        profile: &mut Profile,
+        last: bool,
+    ) -> Result<(), RecordError> {
+        let Self { kernel_is_shown, state } = self;
         let settings = settings(options);
-        let kernel_is_shown = self.kernel.shows_addresses();
-        let mut state = WalkState::new(self.kernel, true, Unit::from(settings.metric), None);
-        let evidence = recording.evidence(true)?;
-        if kernel_is_shown {
+        let evidence = recording.evidence(last)?;
+        if *kernel_is_shown {
             let kernel = evidence.stacks.iter().flat_map(|stack| &stack.kernel);
             let addresses: Vec<u64> =
                 kernel.filter_map(Place::kernel_address).collect::<BTreeSet<_>>().into_iter().collect();
             let lines = recording.kernel_functions(addresses.clone())?;
             state.frames.know_kernel(KernelSymbols::of_printed(&addresses, &lines));
         }
-        state.learn(evidence, true);
+        state.learn(evidence, last);
         let mut searched = Searched::new(Search::new(Settings {
             threshold: settings.threshold,
             window: settings.window,
@@ -83,11 +104,10 @@ impl WalkAfterRecording {
             profile.meta.wall_ns,
             profile.meta.exit_status,
             command,
-            &mut state,
+            state,
             &searched,
         );
         merge(found, profile);
-        recording.know_files(state.frames.into_files());
         Ok(())
     }
 }
@@ -96,7 +116,7 @@ fn settings(options: &SchedOptions) -> WalkSettings {
     WalkSettings {
         target: WalkTarget::Launch(Vec::new()),
         duration: None,
-        metric: Metric::Wall,
+        metric: METRIC,
         threshold: DEFAULT_THRESHOLD,
         window: Duration::ZERO,
         thread_group: None,

@@ -81,7 +81,7 @@ pub(super) fn profile(
     let words = waits::words(state);
     profile.walk = tables(state, searched, &rows, &words);
     profile.loss = loss::losses(state, &searched.not_searched);
-    profile.components = std::mem::take(&mut state.frames.naming().components);
+    profile.components = state.frames.naming().components.clone();
     profile.meta.collectors.push("walk".to_owned());
     profile.meta.walk = Some(WalkSession {
         metric: settings.metric,

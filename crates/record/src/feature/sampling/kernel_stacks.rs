@@ -11,10 +11,10 @@ use super::translation::Translation;
 use crate::RecordError;
 use crate::clock::Clock;
 use crate::feature::choice::Choice;
+use crate::feature::session::Lead;
 use crate::feature::settings::{FeatureSettings, FeatureTarget};
 use crate::sched::call_stack::{NO_STACK, StackNumber};
 use crate::sched::{Followed, Keep, SchedOptions, SchedRecording, Watched};
-use crate::signals::Signals;
 use crate::user_samples::thread_times::Exact;
 use crate::walk::{Sum, Threads, Times};
 
@@ -55,7 +55,8 @@ pub(in crate::feature) struct Sampled {
 ///
 /// # Errors
 /// If privileges or the kernel's help are missing.
-pub(super) fn record(settings: &FeatureSettings, clock: &Clock, signals: &Signals) -> Result<Sampled, RecordError> {
+pub(super) fn record(settings: &FeatureSettings, lead: &Lead<'_>) -> Result<Sampled, RecordError> {
+    let (clock, signals) = (&lead.clock, lead.signals);
     let options = SchedOptions {
         sample_hz: settings.sample_hz,
         min_parallelism: Some(0),
@@ -74,9 +75,14 @@ pub(super) fn record(settings: &FeatureSettings, clock: &Clock, signals: &Signal
         }
         FeatureTarget::Attach { pid, duration } => {
             let limit = duration.map(|duration| Instant::now() + duration);
-            (Watched::attach(&[Followed::Process(*pid)], &recording, keep)?, limit)
+            let watched = match lead.beside {
+                Some(_) => Watched::follow(&[Followed::Process(*pid)], &recording)?,
+                None => Watched::attach(&[Followed::Process(*pid)], &recording, keep)?,
+            };
+            (watched, limit)
         }
     };
+    lead.begin();
     let mut gathered = Gathered { translation: Translation::choosing(Choice::of(settings)), ..Gathered::default() };
     loop {
         let until = Instant::now() + STEP;

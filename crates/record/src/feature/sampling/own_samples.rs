@@ -15,10 +15,10 @@ use super::kernel_stacks::{Sampled, SampledThread};
 use crate::RecordError;
 use crate::clock::{Clock, monotonic_ns};
 use crate::feature::choice::Choice;
+use crate::feature::session::Lead;
 use crate::feature::settings::{FeatureSettings, FeatureTarget};
 use crate::launch::{shell_status, spawn_plain};
 use crate::process_start::Launched;
-use crate::signals::Signals;
 use crate::user_samples::source::{SETTLED, Samples, threads_of};
 use crate::user_samples::stopped_samples::{self, MOST_HZ, time_of_children};
 
@@ -26,12 +26,8 @@ use crate::user_samples::stopped_samples::{self, MOST_HZ, time_of_children};
 ///
 /// # Errors
 /// If the kernel does not let this user sample, or the program can't be started.
-pub(super) fn record(
-    settings: &FeatureSettings,
-    clock: &Clock,
-    signals: &Signals,
-    why: &str,
-) -> Result<Sampled, RecordError> {
+pub(super) fn record(settings: &FeatureSettings, lead: &Lead<'_>, why: &str) -> Result<Sampled, RecordError> {
+    let (clock, signals) = (&lead.clock, lead.signals);
     let refused = |source| RecordError::NoSamples { why: why.to_owned(), paranoid: thread_samples::paranoid(), source };
     let by_events = thread_samples::is_permitted().is_ok();
     let sample_hz = if by_events { settings.sample_hz } else { settings.sample_hz.min(MOST_HZ) };
@@ -63,6 +59,7 @@ pub(super) fn record(
         }
     };
     let Some(mut samples) = samples else { return Err(RecordError::Ended) };
+    lead.begin();
     let process = rustix::process::Pid::from_raw(pid).ok_or(RecordError::Ended)?;
     loop {
         let ended = crate::feature::task_list::is_over(pid);

@@ -32,7 +32,7 @@ impl Collection {
 
     /// A process runs this program.
     pub(crate) fn user_program(&mut self, tgid: i32, path: &str) {
-        self.gathered.spaces.runs(tgid, path);
+        self.spaces.runs(tgid, path);
     }
 
     /// Number of a stack, innermost place first.
@@ -98,7 +98,8 @@ impl Collection {
         preemptions: impl Iterator<Item = (u32, u64)>,
     ) -> Result<Collected, RecordError> {
         self.gathered.slice_count = slices;
-        let mut collected = self.gathered.collected(totals)?;
+        let met = self.met(totals.now);
+        let mut collected = self.gathered.collected(totals, met)?;
         collected.session.estimate = true;
         collected.timeline.know_preemptions(preemptions);
         Ok(collected)

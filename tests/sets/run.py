@@ -1,0 +1,214 @@
+#!/usr/bin/env python3
+"""Every set of collectors with every way to choose what is recorded: each works, its snapshots too, or says why not.
+
+Usage: run.py --transect PATH [--every] [--only WORD] [--table]
+"""
+import argparse
+import itertools
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.join(HERE, "..")]
+from harness.results import Results  # noqa: E402
+
+COLLECTORS = ("flow", "sched", "walk", "latency", "feature")
+EVERY = [",".join(some) for count in range(1, 6) for some in itertools.combinations(COLLECTORS, count)]
+# Each collector alone, what leads and what is led, and all together.
+QUICK = ["flow", "sched", "walk", "latency", "feature", "sched,walk", "sched,feature", "walk,latency", "latency,feature",
+         "sched,walk,feature", "sched,walk,latency", "flow,sched", "flow,sched,walk,latency,feature"]
+WAYS = ("launch", "pid", "pids", "cgroup", "all")
+SECONDS = 1.0
+
+
+def expected(collectors, way, sites):
+    """Words of the refusal; None: it works."""
+    names = collectors.split(",")
+    if way != "launch" and "flow" in names:
+        return "from a program's start"
+    if way in ("pids", "cgroup", "all") and ("latency" in names or "feature" in names):
+        return "its tracer"
+    if {"latency", "feature"} <= set(names) and sites == "probe":
+        return "tracer, of which there is one"
+    return None
+
+
+class Case:
+    """A program that runs, or is to be run, and the flags that name it."""
+
+    def __init__(self, tool, way):
+        self.tool, self.way, self.programs, self.group = tool, way, [], None
+        if way != "launch":
+            self.programs = [self.start() for _ in range(2 if way == "pids" else 1)]
+        if way == "cgroup":
+            self.group = os.path.join(tool.cgroups, f"transect-test-{os.getpid()}")
+            os.makedirs(self.group, exist_ok=True)
+            with open(os.path.join(self.group, "cgroup.procs"), "w") as processes:
+                processes.write(str(self.programs[0].pid))
+        pids = ",".join(str(program.pid) for program in self.programs)
+        self.flags = {"pid": ["-p", pids], "pids": ["-p", pids], "cgroup": ["--cgroup", self.group], "all": ["--all"]}.get(way, [])
+
+    def start(self):
+        program = subprocess.Popen([self.tool.program, "60", "--fast"], stdout=subprocess.PIPE)
+        program.stdout.readline()
+        return program
+
+    def end(self):
+        """What is wrong with the programs afterwards."""
+        wrong = ["the program has ended" for program in self.programs if program.poll() is not None]
+        for program in self.programs:
+            program.kill()
+            program.wait()
+        if self.group:
+            os.rmdir(self.group)
+        return wrong
+
+
+class Tool:
+    def __init__(self, transect, folder):
+        self.transect, self.folder = os.path.abspath(transect), folder
+        self.program, self.sites, self.count = os.path.join(folder, "worker"), "trace", 0
+        self.cgroups = next((line.split()[1] for line in open("/proc/mounts") if line.split()[2] == "cgroup2"), None)
+
+    def build(self, sites):
+        self.sites = sites
+        self.program = os.path.join(self.folder, f"worker-{sites}")
+        compiler = os.path.join(os.path.dirname(self.transect), "transect-cc")
+        values = dict(os.environ, TRANSECT_FEATURE_MODEL=os.path.join(HERE, "worker.toml"), TRANSECT_SITES=sites)
+        source = os.path.join(HERE, "worker.c")
+        done = subprocess.run([compiler, "-O1", "-pthread", "-o", self.program, source], env=values, capture_output=True, text=True)
+        return done.stderr if done.returncode else ""
+
+    def record(self, case, collectors, more, during=None):
+        """(status, error stream, profile folder, what `during` says of the recording while it goes on)."""
+        self.count += 1
+        profile = os.path.join(self.folder, f"{self.count}.transect")
+        command = [self.transect, "record", "-q", "-o", profile, "--collect", collectors, *more, *case.flags]
+        command += [] if case.flags else ["--", self.program, str(SECONDS + 0.5), "--fast"]
+        if case.flags:
+            command += ["--duration", f"{SECONDS}s"]
+        recorder = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        said = during(recorder, profile) if during else []
+        try:
+            _, err = recorder.communicate(timeout=60)
+        except subprocess.TimeoutExpired:
+            recorder.kill()
+            return -1, "it does not end", profile, said
+        return recorder.returncode, err.strip(), profile, said
+
+
+def meta(profile):
+    with open(os.path.join(profile, "meta.json")) as text:
+        return json.load(text)
+
+
+def judged(profile, collectors, way, pids):
+    wrong, found = [], meta(profile)
+    missing = [name for name in collectors.split(",") if name not in found["collectors"]]
+    if missing:
+        wrong.append(f"no {','.join(missing)} in the profile, {[loss for loss in found['loss'] if 'left out' in json.dumps(loss)]}")
+    if not 0.8 * SECONDS * 1e9 < found["wall_ns"] < 4 * SECONDS * 1e9:
+        wrong.append(f"{found['wall_ns'] / 1e9:.2f} s recorded")
+    return wrong
+
+
+def snapshot(tool, collectors, ask):
+    """A snapshot comes while the recording goes on, has the collectors, and `top` shows it."""
+    def during(recorder, profile):
+        path, end = os.path.join(profile, "meta.json"), time.monotonic() + 8
+        asked = False
+        while recorder.poll() is None and time.monotonic() < end:
+            if ask and not asked and caught(recorder.pid, signal.SIGUSR2) and os.path.isdir(profile):
+                time.sleep(0.4)
+                recorder.send_signal(signal.SIGUSR2)
+                asked = True
+            try:
+                found = meta(profile)
+            except (OSError, ValueError):
+                time.sleep(0.02)
+                continue
+            if recorder.poll() is not None:
+                break
+            missing = [name for name in collectors.split(",") if name not in found["collectors"]]
+            top = subprocess.run([tool.transect, "top", "-n", "1", profile], capture_output=True, text=True)
+            wrong = [f"the snapshot has no {','.join(missing)}"] if missing else []
+            if top.returncode or not top.stdout.strip():
+                wrong.append(f"top: {top.stderr.strip()[-200:]}")
+            return wrong
+        return ["no snapshot came"]
+    return during
+
+
+def caught(pid, number):
+    try:
+        with open(f"/proc/{pid}/status") as text:
+            line = next(line for line in text if line.startswith("SigCgt"))
+    except (OSError, StopIteration):
+        return False
+    return bool(int(line.split()[1], 16) & 1 << (number - 1))
+
+
+def tried(tool, collectors, way, more, during):
+    refusal, case = expected(collectors, way, tool.sites), Case(tool, way)
+    try:
+        status, err, profile, said = tool.record(case, collectors, more, None if refusal else during)
+        if refusal:
+            return [] if status in (2, 125) and refusal in err else [f"status {status} instead of a refusal: {err[-300:]}"]
+        if status:
+            return [f"status {status}: {err[-300:]}"]
+        wrong = judged(profile, collectors, way, None)
+        report = subprocess.run([tool.transect, "report", profile], capture_output=True, text=True)
+        if report.returncode or not report.stdout.strip():
+            wrong.append(f"report: {report.stderr[-200:]}")
+        return wrong + said
+    finally:
+        wrong = case.end()
+        if wrong:
+            print(way, collectors, wrong)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--transect", required=True)
+    parser.add_argument("--every", action="store_true", help="all 31 sets")
+    parser.add_argument("--only")
+    options = parser.parse_args()
+    if os.geteuid():
+        print("NOT RUN: sets of collectors: without root there are no scheduler's events")
+        return 0
+    folder = tempfile.mkdtemp(prefix="transect-sets-")
+    tool, results = Tool(options.transect, folder), Results(options.only)
+    try:
+        for sites in ("trace", "probe"):
+            said = tool.build(sites)
+            if said:
+                print(f"NOT RUN: sets of collectors: {said[-300:]}")
+                return 0
+            sets = EVERY if options.every else QUICK
+            if sites == "probe":
+                sets = [some for some in sets if "feature" in some]
+            for collectors, way in itertools.product(sets, WAYS):
+                if way == "cgroup" and not tool.cgroups:
+                    continue
+                modes = [("SIGUSR2", [], snapshot(tool, collectors, True))]
+                if sites == "trace" and ("flow" in collectors or "sched" in collectors):
+                    modes.append(("--interval", ["--interval", "300ms"], snapshot(tool, collectors, False)))
+                if sites == "trace" and "sched" in collectors and way in ("launch", "all"):
+                    modes.append(("--processes apart", ["--processes", "apart"], None))
+                for mode, more, during in modes:
+                    name = f"{way}, {collectors}, {sites}, {mode}"
+                    if results.wanted(name):
+                        results.judge(name, tried(tool, collectors, way, more, during))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return results.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

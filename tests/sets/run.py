@@ -27,7 +27,7 @@ WAYS = ("launch", "pid", "pids", "cgroup", "all")
 SECONDS = 1.0
 
 
-def expected(collectors, way, sites):
+def expected(collectors, way, sites, more):
     """Words of the refusal; None: it works."""
     names = collectors.split(",")
     if way != "launch" and "flow" in names:
@@ -36,6 +36,8 @@ def expected(collectors, way, sites):
         return "its tracer"
     if {"latency", "feature"} <= set(names) and sites == "probe":
         return "tracer, of which there is one"
+    if "--interval" in more and collectors in ("latency", "feature"):
+        return "--interval is for"
     return None
 
 
@@ -118,13 +120,18 @@ def judged(profile, collectors, way, pids):
     return wrong
 
 
+def in_snapshots(collectors):
+    """What a snapshot holds: latencies and features come at the end."""
+    return [name for name in collectors.split(",") if name in ("flow", "sched", "walk")]
+
+
 def snapshot(tool, collectors, ask):
     """A snapshot comes while the recording goes on, has the collectors, and `top` shows it."""
     def during(recorder, profile):
         path, end = os.path.join(profile, "meta.json"), time.monotonic() + 8
         asked = False
         while recorder.poll() is None and time.monotonic() < end:
-            if ask and not asked and caught(recorder.pid, signal.SIGUSR2) and os.path.isdir(profile):
+            if ask and not asked and caught(recorder.pid, signal.SIGUSR2):
                 time.sleep(0.4)
                 recorder.send_signal(signal.SIGUSR2)
                 asked = True
@@ -135,7 +142,7 @@ def snapshot(tool, collectors, ask):
                 continue
             if recorder.poll() is not None:
                 break
-            missing = [name for name in collectors.split(",") if name not in found["collectors"]]
+            missing = [name for name in in_snapshots(collectors) if name not in found["collectors"]]
             top = subprocess.run([tool.transect, "top", "-n", "1", profile], capture_output=True, text=True)
             wrong = [f"the snapshot has no {','.join(missing)}"] if missing else []
             if top.returncode or not top.stdout.strip():
@@ -155,7 +162,7 @@ def caught(pid, number):
 
 
 def tried(tool, collectors, way, more, during):
-    refusal, case = expected(collectors, way, tool.sites), Case(tool, way)
+    refusal, case = expected(collectors, way, tool.sites, more), Case(tool, way)
     try:
         status, err, profile, said = tool.record(case, collectors, more, None if refusal else during)
         if refusal:
@@ -177,7 +184,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--transect", required=True)
     parser.add_argument("--every", action="store_true", help="all 31 sets")
-    parser.add_argument("--only")
+    parser.add_argument("--only", action="append")
     options = parser.parse_args()
     if os.geteuid():
         print("NOT RUN: sets of collectors: without root there are no scheduler's events")
@@ -196,8 +203,9 @@ def main():
             for collectors, way in itertools.product(sets, WAYS):
                 if way == "cgroup" and not tool.cgroups:
                     continue
-                modes = [("SIGUSR2", [], snapshot(tool, collectors, True))]
-                if sites == "trace" and ("flow" in collectors or "sched" in collectors):
+                some = in_snapshots(collectors)
+                modes = [("SIGUSR2", [], snapshot(tool, collectors, True) if some else None)]
+                if sites == "trace":
                     modes.append(("--interval", ["--interval", "300ms"], snapshot(tool, collectors, False)))
                 if sites == "trace" and "sched" in collectors and way in ("launch", "all"):
                     modes.append(("--processes apart", ["--processes", "apart"], None))

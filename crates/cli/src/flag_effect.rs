@@ -64,7 +64,7 @@ fn flags(recording: &Recording) -> Vec<Flag> {
         flag("--timing", recording.timing.is_some(), FLOW),
         flag("--histogram", recording.histogram, FLOW),
         flag("--trace", !recording.trace.is_empty(), FLOW),
-        flag("--interval", recording.interval.is_some(), &[Collector::Flow, Collector::Sched]),
+        flag("--interval", recording.interval.is_some(), &[Collector::Flow, Collector::Sched, Collector::Walk]),
         flag("--wait-apis", !recording.wait_apis.is_empty(), FLOW),
         flag("--static-components", recording.static_components.is_some(), FLOW),
         flag("--overhead", recording.overhead.is_some(), &[Collector::Flow, Collector::Feature]),

@@ -147,7 +147,9 @@ fn keep(recording: &Recording, view: Option<View>, config: &Config) -> Result<(P
         {
             scheduled(recording, &collection, config, features.clone(), options.interval, &folder, &mut snapshot)?
         }
-        (_, false) if wants(Collector::Walk) => walk::recorded(recording, &collection, &folder)?,
+        (_, false) if wants(Collector::Walk) => {
+            walk::recorded(recording, &collection, options.interval, &folder, &mut snapshot)?
+        }
         (_, false) if wants(Collector::Feature) => feature::recorded(recording, config)?,
         (_, false) if wants(Collector::Latency) => latency::recorded(recording, config)?,
         (false, false) if collection.samples() => {

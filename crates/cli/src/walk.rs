@@ -4,12 +4,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use transect_analyze::View;
-use transect_profile_model::Metric;
+use transect_profile_model::{Metric, Profile};
 use transect_record::machine_time::MachineTime;
+use transect_record::sched::Timeline;
 use transect_record::walk::{
     DEFAULT_THRESHOLD, SampleRate, WalkProgress, WalkSettings, WalkSpace, WalkTarget, walk as search,
 };
-use transect_record::{Recorded, executed_names};
+use transect_record::{Recorded, Snapshot, executed_names};
 use transect_report::terminal::walk_progress;
 
 use crate::arguments::{Collector, Recording, ReportFormat, WalkArguments, WalkSearchArguments};
@@ -55,7 +56,9 @@ pub fn walk(arguments: &WalkArguments, config: &Config) -> Result<u8, Failure> {
             let _ = stream.write(|out| writeln!(out, "{line}").map_err(transect_report::ReportError::from));
         }
     };
-    let mut outcome = search(&settings(arguments, &folder), &mut progress)?;
+    let mut snapshot =
+        |profile: &Profile, timeline: Option<&mut Timeline>| drop(timeline::keep(&folder, profile, timeline));
+    let mut outcome = search(&settings(arguments, &folder), &mut progress, &mut snapshot)?;
     failure::seen(&outcome.profile, outcome.status)?;
     machine.note(&mut outcome.profile);
     executed_names::apply(&mut outcome.profile);
@@ -108,13 +111,20 @@ fn settings(arguments: &WalkArguments, folder: &Path) -> WalkSettings {
         beside: None,
         sample_rate: arguments.sample_hz.map_or(SampleRate::Adaptive, SampleRate::Fixed),
         kernel_timing: kernel_timing.wanted(),
+        interval: None,
         writes: writes.into_iter().flatten().map(Path::to_owned).collect(),
     }
 }
 
 /// `--collect walk`: a walk with the defaults. `--collect walk,sched`: threads count by their criticality, of which the same
 /// recording tells all else.
-pub fn recorded(recording: &Recording, collection: &Collection, folder: &Path) -> Result<Recorded, Failure> {
+pub fn recorded(
+    recording: &Recording,
+    collection: &Collection,
+    interval: Option<Duration>,
+    folder: &Path,
+    snapshot: Snapshot<'_>,
+) -> Result<Recorded, Failure> {
     let sched = collection.wants(Collector::Sched);
     let settings = WalkSettings {
         target: match recording.running.pid.first() {
@@ -133,8 +143,9 @@ pub fn recorded(recording: &Recording, collection: &Collection, folder: &Path) -
         beside: sched.then(|| criticality::options(&recording.sched, folder, false)),
         sample_rate: recording.sched.sample_hz.map_or(SampleRate::Adaptive, SampleRate::Fixed),
         kernel_timing: None,
+        interval,
         writes: vec![folder.to_owned()],
     };
-    let outcome = search(&settings, &mut |_| {})?;
+    let outcome = search(&settings, &mut |_| {}, snapshot)?;
     Ok(Recorded { profile: outcome.profile, exit_status: outcome.status.unwrap_or(0), timeline: outcome.timeline })
 }

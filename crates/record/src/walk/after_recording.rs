@@ -127,6 +127,7 @@ fn settings(options: &SchedOptions) -> WalkSettings {
         beside: Some(options.clone()),
         sample_rate: SampleRate::Fixed(options.sample_hz),
         kernel_timing: None,
+        interval: None,
         writes: Vec::new(),
     }
 }

@@ -21,6 +21,7 @@ use crate::error::RecordError;
 use crate::sched::kernel_symbols::SymbolSource;
 use crate::sched::{Followed, Keep, SchedOptions, SchedRecording, Timeline, Watched};
 use crate::signals::Signals;
+use crate::snapshots::{Snapshot, Snapshots};
 
 /// What came of a walk.
 #[derive(Debug)]
@@ -43,11 +44,15 @@ const LOOK: Duration = Duration::from_millis(25);
 const MAX_STEPS: usize = 100_000;
 
 /// Walks until the program has ended, the time is over, nothing is left to find, or a signal says so (a launched program
-/// gets it first). `progress` is called for each decision of the search.
+/// gets it first). `progress` is called for each decision of the search, `snapshot` at intervals and on SIGUSR2.
 ///
 /// # Errors
 /// If privileges or the kernel's help are missing, or there is nothing to walk through. The program is not started then.
-pub fn walk(settings: &WalkSettings, progress: &mut dyn FnMut(&WalkProgress)) -> Result<WalkOutcome, RecordError> {
+pub fn walk(
+    settings: &WalkSettings,
+    progress: &mut dyn FnMut(&WalkProgress),
+    snapshot: Snapshot<'_>,
+) -> Result<WalkOutcome, RecordError> {
     let signals = match settings.target {
         WalkTarget::Launch(_) => Signals::watch()?,
         WalkTarget::Running(_) => Signals::watch_running()?,
@@ -98,7 +103,7 @@ pub fn walk(settings: &WalkSettings, progress: &mut dyn FnMut(&WalkProgress)) ->
     let mut timers = Timers::new(settings, kernel_timer);
     let mut walking =
         Walking { settings, recording: &recording, watched: &mut watched, signals: &signals, clock: &clock, begun_ns };
-    let searched = walking.search(&mut state, &mut timers, progress)?;
+    let searched = walking.search(&mut state, &mut timers, progress, snapshot)?;
     let wall_ns = clock.elapsed_ns();
     let command = watched.command().to_vec();
     let heard = timers.finish();
@@ -141,8 +146,10 @@ impl Walking<'_> {
         state: &mut WalkState,
         timers: &mut Timers,
         progress: &mut dyn FnMut(&WalkProgress),
+        snapshot: Snapshot<'_>,
     ) -> Result<Searched, RecordError> {
         let settings = self.settings;
+        let mut snapshots = Snapshots::new(settings.interval);
         let limit = match (&settings.target, settings.duration) {
             (WalkTarget::Running(_), None) => Some(DEFAULT_DURATION),
             (_, duration) => duration,
@@ -167,6 +174,9 @@ impl Walking<'_> {
             self.evaluate(over, state, timers, &mut searched, progress)?;
             if over {
                 break;
+            }
+            if snapshots.is_due(self.signals) {
+                self.so_far(state, &searched, snapshot);
             }
             if let Some(times) = rate.change(state.samples) {
                 self.recording.sample_less(times)?;
@@ -211,6 +221,16 @@ impl Walking<'_> {
         searched.not_searched.postponed = timers.postponed();
         searched.not_searched.returns = timers.missed();
         Ok(searched)
+    }
+
+    /// Hands out what was found up to now.
+    fn so_far(&self, state: &mut WalkState, searched: &Searched, snapshot: Snapshot<'_>) {
+        let (command, wall_ns) = (self.watched.command().to_vec(), self.clock.elapsed_ns());
+        let mut profile = outcome::profile(self.settings, self.clock, wall_ns, None, command, state, searched);
+        let beside = self.settings.beside.as_ref().map(|_| self.recording.so_far()?.tables());
+        // What can't be had is not in it.
+        let mut timeline = beside.and_then(Result::ok).map(|collected| collected.merge_into(&mut profile));
+        snapshot(&profile, timeline.as_mut());
     }
 
     fn wait(&mut self, window: Duration, limit: Option<Instant>, timers: &Timers) -> bool {

@@ -59,6 +59,8 @@ pub struct WalkSettings {
     pub sample_rate: SampleRate,
     /// How functions of the kernel are to be timed; `None`: the best that the kernel allows.
     pub kernel_timing: Option<KernelTiming>,
+    /// Hand out a snapshot this often.
+    pub interval: Option<Duration>,
     /// Files and folders that will be written afterwards: kept writable when privileges are dropped.
     pub writes: Vec<PathBuf>,
 }

@@ -79,6 +79,8 @@ PARTS = [
          "programs whose chain is known from their source, and that time their own functions", 55, ("root",), alone=True),
     Part("walk-robustness", "test", runner("walk/run.py", "--quick", "--no-chains"), "does a walk leave the program and the kernel as they were?",
          "the program's output; its text in its file; the kernel's list of programs", 75, ("root",)),
+    Part("sets", "test", runner("sets/run.py"), "does every set of collectors record every way to choose what is recorded, or say why not?",
+         "the flags that were given; the list of processes", 90, ("root", "packages"), alone=True),
     Part("culprits-quick", "test", shell(f"python3 tests/culprits/score.py --transect {QUOTED} --set plain --least 95 "
                                          "--only bad_hash --only digest_in_fork --only fork_storm --only frame_copy --only journal_sync "
                                          "--only ledger_lock --only slow_reply --only run_queue --only sleep_poll --only spin_for_tile --only straggler --only throwing_cells"),

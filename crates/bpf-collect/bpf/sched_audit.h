@@ -13,10 +13,9 @@
 /* Whether a task is the recorder's, or of a child of it: its work is nobody's whom it records. */
 static __always_inline bool is_recorders(__u64 task)
 {
-	struct task_struct *leader = BPF_CORE_READ((struct task_struct *)task, group_leader);
+	__u64 leader = (__u64)BPF_CORE_READ((struct task_struct *)task, group_leader);
 
-	return number_for_recorder((__u64)leader) == recorder_tgid ||
-	       number_for_recorder((__u64)BPF_CORE_READ(leader, real_parent)) == recorder_tgid;
+	return number_for_recorder(leader) == recorder_tgid || parent_for_recorder(leader) == recorder_tgid;
 }
 
 /* Whether a task is a program's, and in the cgroup or below it. In the root all are, be a hierarchy mounted or not. */

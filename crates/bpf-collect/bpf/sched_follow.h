@@ -36,6 +36,14 @@ __noinline __s32 number_for_recorder(__u64 task)
 	return number_in((struct task_struct *)task, recorder_namespace);
 }
 
+/* The number of the process that made a process: any of its threads may have. `leader`: the first thread. */
+__noinline __s32 parent_for_recorder(__u64 leader)
+{
+	struct task_struct *maker = BPF_CORE_READ((struct task_struct *)leader, real_parent);
+
+	return number_for_recorder((__u64)BPF_CORE_READ(maker, group_leader));
+}
+
 /* A thread's number as its own pid namespace sees it, and which namespace that is. */
 struct own_number {
 	__s32 number;
@@ -149,7 +157,7 @@ __noinline __u32 take_slot(__u64 task, __u32 application, __u32 parent)
 	leader = BPF_CORE_READ((struct task_struct *)task, group_leader);
 	slot->tgid = number_for_recorder((__u64)leader);
 	slot->ns_tgid = own_number(leader).number;
-	slot->parent_tgid = number_for_recorder((__u64)BPF_CORE_READ(leader, real_parent));
+	slot->parent_tgid = parent_for_recorder((__u64)leader);
 	slot->stray = 0;
 	slot->holder_slot = 0;
 	slot->stack_wanted = 0;

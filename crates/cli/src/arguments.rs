@@ -80,7 +80,7 @@ pub enum Command {
     Record(RecordArguments),
     /// Measure how long functions take, of a command or a running process.
     Latency(LatencyArguments),
-    /// Show which code runs while other threads wait: on a command, running processes or a cgroup.
+    /// Show which code runs while other threads wait: on a command, running processes, a cgroup or the machine.
     Criticality(CriticalityArguments),
     /// Search the function that finally holds the time, from main down into the kernel.
     Walk(WalkArguments),

@@ -43,7 +43,7 @@ fn obstacle(collector: Collector, subject: Subject) -> Option<&'static str> {
     match (collector, subject) {
         (Collector::Flow, Subject::Many) => Some("calls are counted in one running process: name one by --pid"),
         (Collector::Latency | Collector::Feature, Subject::Many) => {
-            Some("it needs probes in a process, with one as its tracer: name one process by --pid")
+            Some("it sets probes as the tracer of one process: name that by --pid")
         }
         _ => None,
     }

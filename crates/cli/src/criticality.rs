@@ -144,8 +144,7 @@ fn observed(arguments: &CriticalityArguments, folder: &Path) -> Result<(Profile,
         interval: None,
         writes: writes.into_iter().flatten().map(Path::to_owned).collect(),
     };
-    let recorded =
-        sched::record(&settings, &mut |profile, so_far| drop(timeline::keep(folder, profile, so_far)))?;
+    let recorded = sched::record(&settings, &mut |profile, so_far| drop(timeline::keep(folder, profile, so_far)))?;
     let status = recorded.status.map_or(0, status_of);
     Ok((recorded.profile, Some(recorded.timeline), status))
 }

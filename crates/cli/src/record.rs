@@ -7,9 +7,11 @@ use std::time::Duration;
 use transect_analyze::{Selection, Unmatched, View, unmatched};
 use transect_profile_model::Profile;
 use transect_record::attached_flows::{self, AttachedFlowSettings};
-use transect_record::machine_time::MachineTime;
 use transect_record::feature::FeatureSettings;
-use transect_record::sched::{self, LoadingRecording, SchedOptions, SchedRecording, SchedSession, SchedTarget, Timeline};
+use transect_record::machine_time::MachineTime;
+use transect_record::sched::{
+    self, LoadingRecording, SchedOptions, SchedRecording, SchedSession, SchedTarget, Timeline,
+};
 use transect_record::walk::WalkAfterRecording;
 use transect_record::{Options, OtherCollectors, RecordError, Recorded, Snapshot, executed_names};
 

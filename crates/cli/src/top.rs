@@ -142,6 +142,12 @@ fn snapshot(folder: &Path, recorder: Option<Pid>) -> Result<Profile, Failure> {
             wait(&|| written() == before);
         }
     }
+    if recorder.is_some() && written().is_none() {
+        return Err(Failure::NoRecording(
+            "the recording has written no profile yet: latencies or features by themselves have one at its end"
+                .to_owned(),
+        ));
+    }
     dependence::read(folder)
 }
 

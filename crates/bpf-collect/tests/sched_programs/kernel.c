@@ -316,6 +316,8 @@ void kernel_new_task(__u32 index, __u32 tid, __u32 leader, __u32 parent)
 	mock->task.thread_pid = &mock->pid;
 	mock->task.group_leader = &tasks[leader].task;
 	mock->task.real_parent = &tasks[parent].task;
+	if (!tasks[parent].task.group_leader)
+		tasks[parent].task.group_leader = &tasks[parent].task;
 	mock->task.stack = kernel_stack;
 	strcpy(mock->task.comm, "task");
 }

@@ -24,10 +24,10 @@ pub struct Recording {
     pub overhead: Option<f64>,
     /// Collectors, comma-separated, instead of the default: flow (calls between components), sched (stack samples, waits
     /// and criticality; see transect criticality), walk (the function that finally holds the time; see transect walk),
-    /// latency with flow (durations of functions of the launched process; see transect latency), feature (time per
-    /// feature of a program built with transect-cc). -NAME removes one from the default [default: flow, sched and walk,
-    /// and feature where the program has region sites, as far as this machine permits; of running programs sched and walk
-    /// (flow, counted, if named here)]
+    /// latency (durations of functions; see transect latency), feature (time per feature of a program built with
+    /// transect-cc); the last two of a command or of one running process. -NAME removes one from the default [default: flow,
+    /// sched and walk, and feature where the program has region sites, as far as this machine permits; of running programs
+    /// sched and walk (flow, counted, if named here)]
     #[arg(long, value_name = "WHAT", value_delimiter = ',', allow_hyphen_values = true, value_parser = parse_choice)]
     pub collect: Vec<Choice>,
     /// Record median, 99th percentile and maximum of each flow

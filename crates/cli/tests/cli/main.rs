@@ -15,6 +15,7 @@ mod left_behind;
 mod probing;
 mod reading;
 mod recording;
+mod recording_of_all;
 mod refusals;
 mod robustness;
 mod serving;

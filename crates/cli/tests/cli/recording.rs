@@ -321,16 +321,18 @@ fn what_a_running_program_cannot_be_asked_for_is_refused() {
     for (more, why) in [
         (&["--collect", "flow", "-p", "2"][..], "counted in one running process"),
         (&["--collect", "flow", "--timing", "full"], "counted, not timed"),
-        (&["--collect", "flow,latency"], "one after the other"),
-        (&["--collect", "latency", "-p", "2"], "one running process"),
-        (&["--collect", "sched,feature"], "recorded by themselves"),
-        (&["--collect", "walk", "-p", "2"], "one running process"),
+        (&["--collect", "flow,latency"], "before or after"),
+        (&["--collect", "latency", "-p", "2"], "tracer of one process"),
+        (&["--collect", "sched,feature", "-p", "2"], "tracer of one process"),
+        (&["--collect", "latency", "--interval", "1s"], "--interval is for flow or sched or walk"),
+        (&["--all"], "cannot be used with"),
+        (&["--wait-all"], "cannot be used with"),
     ] {
         let arguments = [&["run", "-p", "1", "--duration", "1s", "-o", "p"][..], more].concat();
         sandbox.transect(&arguments).assert().code(2).stderr(predicate::str::contains(why));
     }
     let duration = ["run", "--duration", "1s", "-o", "p", "--", "true"];
-    sandbox.transect(&duration).assert().code(2).stderr(predicate::str::contains("--pid or --cgroup"));
+    sandbox.transect(&duration).assert().code(2).stderr(predicate::str::contains("--pid, --cgroup or --all"));
     assert!(sandbox.names().is_empty(), "{:?}", sandbox.names());
 }
 

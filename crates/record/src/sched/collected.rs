@@ -534,12 +534,7 @@ impl Gathered {
         ] {
             add(LossKind::TruncatedStacks, scheduler, stacks.stopped(flag), reason);
         }
-        add(
-            LossKind::UnresolvedNames,
-            scheduler,
-            unseen,
-            "code of processes that ended before it was looked at",
-        );
+        add(LossKind::UnresolvedNames, scheduler, unseen, "code of processes that ended before it was looked at");
         let mut unnamed: Vec<_> = naming.unnamed.iter().collect();
         unnamed.sort();
         for (path, count) in unnamed {

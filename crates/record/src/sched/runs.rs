@@ -35,7 +35,13 @@ impl<const N: usize> Runs<N> {
 
     /// The rows so far, while more come.
     pub fn so_far(&self) -> Self {
-        Self { file: self.file.clone(), shared: true, open: self.open.clone(), runs: self.runs.clone(), lost: self.lost }
+        Self {
+            file: self.file.clone(),
+            shared: true,
+            open: self.open.clone(),
+            runs: self.runs.clone(),
+            lost: self.lost,
+        }
     }
 
     /// Adds a row. One that finds no room on the disk is counted as lost.

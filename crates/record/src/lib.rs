@@ -8,8 +8,8 @@ mod api_data;
 #[allow(unsafe_code)]
 mod arena;
 mod assemble;
+mod attached_collector;
 pub mod attached_flows;
-mod beside;
 #[allow(unsafe_code)]
 mod clock;
 mod component_rows;

@@ -6,7 +6,7 @@ use super::session::{Lead, attach, check_selection, method_of_running};
 use super::settings::{FeatureSettings, FeatureTarget};
 use super::with_flows::FeatureRows;
 use crate::RecordError;
-use crate::beside::Beside;
+use crate::attached_collector::AttachedCollector;
 use crate::clock::Clock;
 use crate::signals::Signals;
 
@@ -14,19 +14,19 @@ use crate::signals::Signals;
 ///
 /// # Errors
 /// If it has no regions, or no thread can be had; or a tracer is needed and the process will have another (`traced`).
-pub(crate) fn beside(
+pub(crate) fn start(
     mut settings: FeatureSettings,
     pid: i32,
     clock: Clock,
     traced: bool,
-) -> Result<Beside<Profile>, RecordError> {
+) -> Result<AttachedCollector<Profile>, RecordError> {
     check_selection(&settings)?;
     settings.target = FeatureTarget::Attach { pid, duration: None };
     let method = method_of_running(&settings, pid)?;
     if traced && method == RegionMethod::Probe {
         return Err(RecordError::ProbesBesideLatency);
     }
-    Beside::start("feature", move |enough, begun| {
+    AttachedCollector::start("feature", move |enough, begun| {
         let begin = || {
             // Whoever waits may have given up.
             let _ = begun.send(());

@@ -10,7 +10,7 @@ use transect_profile_model::Profile;
 use super::session::Measurement;
 use super::{LatencyOutcome, LatencySettings};
 use crate::RecordError;
-use crate::beside::Beside;
+use crate::attached_collector::AttachedCollector;
 use crate::component_rows::place;
 use crate::probe_session::LaunchGuard;
 
@@ -57,8 +57,8 @@ impl ConcurrentLatency {
 ///
 /// # Errors
 /// If no thread can be had.
-pub(crate) fn attach(settings: LatencySettings, pid: i32) -> Result<Beside<LatencyOutcome>, RecordError> {
-    Beside::start("latency", move |enough, begun| {
+pub(crate) fn attach(settings: LatencySettings, pid: i32) -> Result<AttachedCollector<LatencyOutcome>, RecordError> {
+    AttachedCollector::start("latency", move |enough, begun| {
         let mut measurement = Measurement::new(&settings)?;
         measurement.begun = Some(begun);
         measurement.attach(pid, None, &|| enough.load(Ordering::Acquire))?;

@@ -11,8 +11,8 @@ use transect_profile_model::{Clock as ClockFacts, Meta, Profile};
 use super::collected::Timeline;
 use super::recording::{Followed, SchedOptions, SchedRecording};
 use super::watched::{Keep, Watched};
+use crate::attached_collector::AttachedCollector;
 use crate::attached_flows::{AttachedFlowSettings, AttachedFlows};
-use crate::beside::Beside;
 use crate::clock::Clock;
 use crate::error::RecordError;
 use crate::feature::{FeatureSettings, attached};
@@ -104,8 +104,8 @@ pub fn record(session: &SchedSession, snapshot: Snapshot<'_>) -> Result<SchedRec
     // Before privileges are dropped; later for what is loaded later.
     let traced = session.latency.is_some();
     let features =
-        session.features.clone().map(|(pid, settings)| attached::beside(settings, pid, clock, traced)).transpose()?;
-    let _ = features.as_ref().is_some_and(|features| features.wait_begun(|| signals.ends()));
+        session.features.clone().map(|(pid, settings)| attached::start(settings, pid, clock, traced)).transpose()?;
+    let enough = features.as_ref().is_some_and(|features| features.wait_begun(|| signals.ends()));
     let keep = Keep { writes: &session.writes, probes: features.is_some() };
     let mut watched = match &session.target {
         SchedTarget::Launch { command, .. } => Watched::launch(command, &recording, keep)?,
@@ -114,7 +114,8 @@ pub fn record(session: &SchedSession, snapshot: Snapshot<'_>) -> Result<SchedRec
     let latencies = session.latency.clone().map(|(pid, settings)| latency::attach(settings, pid)).transpose()?;
     let flows = session.flows.clone().map(|settings| AttachedFlows::start(settings, clock)).transpose()?;
     // Large programs take a moment to get their probes, which is not the recording that was asked for.
-    let enough = latencies.as_ref().is_some_and(|latencies| latencies.wait_begun(|| signals.ends()))
+    let enough = enough
+        || latencies.as_ref().is_some_and(|latencies| latencies.wait_begun(|| signals.ends()))
         || flows.as_ref().is_some_and(|flows| flows.wait_begun(|| signals.ends()));
     let duration = if enough { Some(Duration::ZERO) } else { session.duration };
     let limit = duration.map(|duration| Instant::now() + duration);
@@ -139,8 +140,8 @@ pub fn record(session: &SchedSession, snapshot: Snapshot<'_>) -> Result<SchedRec
         }
     }
     let wall_ns = clock.elapsed_ns();
-    let latencies = latencies.map(Beside::finish);
-    let features = features.map(Beside::finish);
+    let latencies = latencies.map(AttachedCollector::finish);
+    let features = features.map(AttachedCollector::finish);
     let flows = flows.map(AttachedFlows::finish);
     let command = watched.command().to_vec();
     let status = watched.status(&HashMap::default())?;

@@ -14,14 +14,14 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// A recording that ends when it is told.
 #[derive(Debug)]
-pub(crate) struct Beside<T> {
+pub(crate) struct AttachedCollector<T> {
     enough: Arc<AtomicBool>,
     /// Hears when it has begun.
     begun: Receiver<()>,
     thread: JoinHandle<Result<T, RecordError>>,
 }
 
-impl<T: Send + 'static> Beside<T> {
+impl<T: Send + 'static> AttachedCollector<T> {
     /// Starts the thread, named after the collector. `run` gets what tells it that it is enough, and what it tells its beginning
     /// by.
     ///

@@ -6,6 +6,8 @@ use transect_profile_model::{Component, Origin, Profile, SchedTables, WaitKind};
 
 use super::*;
 
+mod so_far;
+
 const ORIGIN: u64 = 1_000_000;
 /// A process that is not there, so that its addresses stay addresses.
 const TGID: i32 = i32::MAX - 7;

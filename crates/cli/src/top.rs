@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use rustix::process::{Pid, Signal};
 use transect_analyze::{Selection, View};
-use transect_profile_model::{Flow, Profile, Thread};
+use transect_profile_model::{Flow, Profile, SchedTables, Thread, WalkTables};
 use transect_report::{Content, terminal};
 
 use crate::arguments::TopArguments;
@@ -44,7 +44,11 @@ pub fn top(arguments: &TopArguments, config: &Config) -> Result<u8, Failure> {
         let profile = snapshot(&folder, recorder)?;
         let rows = Stream::Stdout.rows().map_or(PLAIN_ROWS, |rows| rows.saturating_sub(HEADER_ROWS).max(3));
         selection.top = Some(rows);
-        selection.view.get_or_insert_with(|| first_view(&profile));
+        let view = *selection.view.get_or_insert_with(|| first_view(&profile));
+        if arguments.delta && matches!(view, View::Criticality | View::Walk | View::Latency | View::Features) {
+            let view = view.as_str();
+            return Err(Failure::Usage(format!("--delta is of calls between components, and --view {view} is not")));
+        }
         let shown = match (&before, arguments.delta) {
             (Some(before), true) => since(before, &profile),
             _ => profile.clone(),
@@ -162,6 +166,9 @@ fn since(before: &Profile, now: &Profile) -> Profile {
     let old: HashMap<_, &Flow> = before.flows.iter().map(|flow| (key(before, flow), flow)).collect();
     let less = |now: Option<i64>, old: Option<i64>| now.map(|n| (n - old.unwrap_or(0)).max(0));
     let mut profile = now.clone();
+    // Of these only what there was since the start is known.
+    (profile.sched, profile.walk) = (SchedTables::default(), WalkTables::default());
+    (profile.meta.criticality, profile.meta.walk) = (None, None);
     profile.meta.wall_ns = (now.meta.wall_ns - before.meta.wall_ns).max(1);
     profile.flows = now
         .flows

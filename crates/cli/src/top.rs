@@ -148,7 +148,7 @@ fn snapshot(folder: &Path, recorder: Option<Pid>) -> Result<Profile, Failure> {
     }
     if recorder.is_some() && written().is_none() {
         return Err(Failure::NoRecording(
-            "the recording has written no profile yet: latencies or features by themselves have one at its end"
+            "the recording has written no profile yet: ask again; latencies or features by themselves have one at its end"
                 .to_owned(),
         ));
     }

@@ -144,8 +144,7 @@ fn keep(recording: &Recording, view: Option<View>, config: &Config) -> Result<(P
     let mut recorded = match (wants(Collector::Sched), wants(Collector::Flow)) {
         (false, true) if recording.running.is_given() => calls_of_running(recording, config, &mut snapshot)?,
         (true, flow)
-            if recording.running.is_given()
-                || !flow && (collection.walks_by_samples() || !wants(Collector::Walk)) =>
+            if recording.running.is_given() || !flow && (collection.walks_by_samples() || !wants(Collector::Walk)) =>
         {
             scheduled(recording, &collection, config, features.clone(), options.interval, &folder, &mut snapshot)?
         }
@@ -292,13 +291,10 @@ fn scheduled(
 }
 
 /// Calls between components of a running process, without other collectors.
-fn calls_of_running(
-    recording: &Recording,
-    config: &Config,
-    snapshot: &mut dyn FnMut(&Profile),
-) -> Result<Recorded, Failure> {
+fn calls_of_running(recording: &Recording, config: &Config, snapshot: Snapshot<'_>) -> Result<Recorded, Failure> {
     let pid = recording.running.pid.first().copied().unwrap_or_default();
-    let recorded = attached_flows::record(&flow_settings(recording, config, pid), snapshot)?;
+    let recorded =
+        attached_flows::record(&flow_settings(recording, config, pid), &mut |profile| snapshot(profile, None))?;
     recorded.left_behind.iter().for_each(|left| output::say(left));
     Ok(Recorded { profile: recorded.profile, exit_status: 0, timeline: None })
 }

@@ -67,6 +67,7 @@ pub fn totals() -> Totals {
         flows: 231,
         timed: true,
         scheduled: None,
+        idle_without_stack_ns: 0,
     }
 }
 

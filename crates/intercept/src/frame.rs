@@ -44,7 +44,7 @@ pub const SAMPLED_CALL: u32 = 256;
 pub const RELOCKING: u32 = 1024;
 /// A function of a static component: its return preserves every register.
 pub const PRESERVING: u32 = 512;
-/// Calls of the same flow directly inside are timed, too ([`crate::nesting`]).
+/// Calls of the same flow directly inside are timed, too (module `nesting`).
 pub const WATCHING: u32 = 2048;
 /// Entered through Rust with a call of the same flow open: when is noted.
 pub const ENTERED: u32 = 4096;
@@ -80,7 +80,7 @@ pub struct Frame {
     pub slot: u32,
     /// [`SLOW`] and the others.
     pub flags: u32,
-    /// Calls this one stands for: none if it is timed for the call around it only ([`crate::nesting`]).
+    /// Calls this one stands for: none if it is timed for the call around it only (module `nesting`).
     pub weight: u32,
     /// 1 from call to return.
     pub open: u32,

@@ -56,7 +56,7 @@ impl Times {
         [on_cpu, runnable, ns - on_cpu - runnable]
     }
 
-    /// The same of threads that were blocked no longer than this altogether: what is more was active where no sample told of it, as in
+    /// The same of threads that were blocked no longer than this altogether: what is more was active where no sample is, as in
     /// the kernel for who may not sample it. It divides as their active time does.
     fn divide_waiting_of(&self, ns: i64, threads: Times) -> Divided {
         let [on_cpu, runnable, blocked] = self.divide_waiting(ns);

@@ -17,8 +17,8 @@ use crate::{arch, enter, slot};
 
 /// So many calls directly inside one call are timed; the others are taken as long.
 const TIMED_MAX: u32 = 64;
-/// Frames searched for a call of the same flow. Only calls that are timed have one.
-const SEARCH_MAX: usize = 4096;
+/// Frames looked at for calls of the same flow. Those of coroutines, which outlive the frames around them, may close into a ring.
+const SEARCH_MAX: usize = 128;
 
 /// What a call knows of the calls of its flow inside.
 #[repr(C)]
@@ -74,9 +74,15 @@ pub struct Standing {
     inside_own: u64,
 }
 
-/// Searches from `at` outwards, `below` being the frame inside it.
-unsafe fn search(mut at: *mut Frame, mut below: *mut Frame, c: *const FlowCounters) -> Option<Around> {
-    for _ in 0..SEARCH_MAX {
+/// Searches from `at` outwards, `below` being the frame inside it, for as many frames as `left` allows.
+unsafe fn search(
+    mut at: *mut Frame,
+    mut below: *mut Frame,
+    c: *const FlowCounters,
+    left: &mut usize,
+) -> Option<Around> {
+    while *left > 0 {
+        *left -= 1;
         // SAFETY: links of the chain are frames of the pool or the sentinel, which is its own parent; never unmapped.
         unsafe {
             if !frame::is_frame(at) {
@@ -102,7 +108,7 @@ pub unsafe fn around(top: *mut Frame, c: *const FlowCounters) -> Option<Around> 
         if (*c).depth.load(Ordering::Relaxed) == 0 {
             return None;
         }
-        search(top, core::ptr::null_mut(), c)
+        search(top, core::ptr::null_mut(), c, &mut { SEARCH_MAX })
     }
 }
 
@@ -110,11 +116,12 @@ pub unsafe fn around(top: *mut Frame, c: *const FlowCounters) -> Option<Around> 
 unsafe fn is_covered(mut around: Option<Around>, c: *const FlowCounters) -> bool {
     // SAFETY: as in `search`.
     unsafe {
+        let mut left = SEARCH_MAX;
         while let Some(Around { frame, .. }) = around {
             if (*frame).weight == 1 {
                 return true;
             }
-            around = search((*frame).parent, frame, c);
+            around = search((*frame).parent, frame, c, &mut left);
         }
     }
     false
@@ -239,7 +246,7 @@ impl Standing {
                 shift(c, i64::from(rest) - 1);
             }
             let depth = (*c).depth.load(Ordering::Relaxed);
-            let around = if depth > 1 { search((*f).parent, f, c) } else { None };
+            let around = if depth > 1 { search((*f).parent, f, c, &mut { SEARCH_MAX }) } else { None };
             let nested = &(*f).nested;
             let watched = (*f).flags & WATCHING != 0;
             let of_all = |part| if watched { nested.of_all(part, calls(c)) } else { 0 };

@@ -31,8 +31,10 @@ SECONDS = 1.0
 def expected(collectors, way, sites, more):
     """Words of the refusal; None: it works."""
     names = collectors.split(",")
-    if way != "launch" and "flow" in names:
-        return "from a program's start"
+    if way in ("pids", "cgroup", "all") and "flow" in names:
+        return "counted in one running process"
+    if way == "pid" and "flow" in names and ("latency" in names or "feature" in names):
+        return "before or after"
     if way in ("pids", "cgroup", "all") and ("latency" in names or "feature" in names):
         return "tracer of one process"
     if {"latency", "feature"} <= set(names) and sites == "probe":
@@ -127,7 +129,9 @@ def judged(profile, collectors):
     missing = [name for name in collectors.split(",") if name not in found["collectors"]]
     if missing:
         wrong.append(f"no {','.join(missing)} in the profile, {[loss for loss in found['loss'] if 'left out' in json.dumps(loss)]}")
-    if not 0.8 * SECONDS * 1e9 < found["wall_ns"] < 10 * SECONDS * 1e9:
+    # A snapshot of the machine names the code of all its programs, and delays the end (a known gap).
+    most = 40 if "machine" in str(found["command"]) else 10
+    if not 0.8 * SECONDS * 1e9 < found["wall_ns"] < most * SECONDS * 1e9:
         wrong.append(f"{found['wall_ns'] / 1e9:.2f} s recorded")
     return wrong
 

@@ -146,7 +146,8 @@ pub unsafe extern "C" fn slow_enter(slot: u32, registers: *mut Registers, rbx: u
             }
         }
         if tail {
-            tail_call(state, slot, weight, outer, !lent_only);
+            let begin = if weight == 0 { nesting::begin(entered) } else { arch::ticks() };
+            tail_call(state, slot, (weight, begin), outer, !lent_only);
             return none;
         }
         leave_stale(state, r.sp());
@@ -295,7 +296,7 @@ unsafe fn layered_outer(state: *mut ThreadState, r: &Registers) -> *mut Frame {
 }
 
 /// A tail call out of a timed call: its time runs to the shared return.
-unsafe fn tail_call(state: *mut ThreadState, slot: u32, weight: u32, outer: *mut Frame, timed: bool) {
+unsafe fn tail_call(state: *mut ThreadState, slot: u32, (weight, begin): (u32, u64), outer: *mut Frame, timed: bool) {
     // SAFETY: the return address on the stack is our return site, so rbx holds the frame of the call that tail-calls;
     // it is checked to be an open frame of the pool all the same.
     unsafe {
@@ -313,7 +314,7 @@ unsafe fn tail_call(state: *mut ThreadState, slot: u32, weight: u32, outer: *mut
             depth.store(depth.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
             let i = (*outer).inner_count as usize;
             (*outer).inner[i] = slot as u64 | (weight as u64) << 32;
-            (*outer).inner_start[i] = arch::ticks();
+            (*outer).inner_start[i] = begin;
             (*outer).inner_count += 1;
         } else {
             (*(*state).header).untimed.fetch_add(1, Ordering::Relaxed);

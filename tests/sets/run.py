@@ -136,12 +136,14 @@ def judged(profile, collectors):
     return wrong
 
 
-def in_snapshots(collectors):
-    """What a snapshot holds: latencies and features come at the end."""
-    return [name for name in collectors.split(",") if name in ("flow", "sched", "walk")]
+def in_snapshots(collectors, way):
+    """What a snapshot holds: latencies and features come at the end, and calls of a running process beside others."""
+    names = collectors.split(",")
+    calls = () if way == "pid" and len(names) > 1 else ("flow",)
+    return [name for name in names if name in (*calls, "sched", "walk")]
 
 
-def snapshot(tool, collectors, ask):
+def snapshot(tool, collectors, way, ask):
     """A snapshot comes while the recording goes on, has the collectors, and `top` shows it."""
     def during(recorder, profile):
         path, end = os.path.join(profile, "meta.json"), time.monotonic() + 8
@@ -158,7 +160,7 @@ def snapshot(tool, collectors, ask):
                 continue
             if recorder.poll() is not None:
                 break
-            missing = [name for name in in_snapshots(collectors) if name not in found["collectors"]]
+            missing = [name for name in in_snapshots(collectors, way) if name not in found["collectors"]]
             top = subprocess.run([tool.transect, "top", "-n", "1", profile], capture_output=True, text=True)
             wrong = [f"the snapshot has no {','.join(missing)}"] if missing else []
             if top.returncode or not top.stdout.strip():
@@ -198,9 +200,9 @@ def tried(tool, collectors, way, more, during):
 
 
 def tried_in_all_modes(tool, results, collectors, way):
-    modes = [("SIGUSR2", [], snapshot(tool, collectors, True) if in_snapshots(collectors) else None)]
+    modes = [("SIGUSR2", [], snapshot(tool, collectors, way, True) if in_snapshots(collectors, way) else None)]
     if tool.sites == "trace":
-        modes.append(("--interval", ["--interval", "300ms"], snapshot(tool, collectors, False)))
+        modes.append(("--interval", ["--interval", "300ms"], snapshot(tool, collectors, way, False)))
     if tool.sites == "trace" and "sched" in collectors and way in ("launch", "all"):
         modes.append(("--processes apart", ["--processes", "apart"], None))
     for mode, more, during in modes:

@@ -266,11 +266,7 @@ unsafe fn charge(state: *mut ThreadState, parent: *mut Frame, slot: u32, (ticks,
             add(&(*(*state).header).outermost_attributed, attributed);
             return;
         }
-        if slot::edge((*parent).slot).1 >= 0xfffe {
-            // Its callee runs, so its target is bound.
-            enter::resolve((*parent).slot);
-        }
-        if slot::edge((*parent).slot).1 == slot::edge(slot).0 {
+        if nesting::is_linked((*parent).slot, slot) {
             (*parent).child = (*parent).child.wrapping_add(inside);
         }
     }
@@ -282,15 +278,7 @@ unsafe fn left_for(f: &Frame, slot: u32, next: usize, now: u64) -> u64 {
         return 0;
     }
     let (called, weight) = (f.inner[next] as u32, f.inner[next] >> 32);
-    if slot::edge(slot).1 >= 0xfffe {
-        // Its callee has run, so its target is bound.
-        enter::resolve(slot);
-    }
-    if slot::edge(slot).1 == slot::edge(called).0 {
-        now.saturating_sub(f.inner_start[next]).wrapping_mul(weight)
-    } else {
-        0
-    }
+    if nesting::is_linked(slot, called) { now.saturating_sub(f.inner_start[next]).wrapping_mul(weight) } else { 0 }
 }
 
 /// Calls that were left by a tail call inside this one end with it: the last first, for those before are around it.

@@ -256,15 +256,19 @@ impl Standing {
             let depth = (*c).depth.load(Ordering::Relaxed);
             let around = if depth > 1 { search((*f).parent, f, c, &mut { SEARCH_MAX }) } else { None };
             let nested = &(*f).nested;
-            let watched = (*f).flags & WATCHING != 0;
-            let of_all = |part| if watched { nested.of_all(part, calls(c)) } else { 0 };
+            let (inside, inside_own) = if (*f).flags & WATCHING != 0 {
+                let all = calls(c);
+                (nested.of_all(nested.ticks, all) + left.ticks, nested.of_all(nested.own, all) + left.own)
+            } else {
+                (0, 0)
+            };
             Self {
                 around,
                 // One around it that has no frame of its own was left by a tail call: it has the time.
                 covered: if around.is_none() { depth > 1 } else { is_covered(around, c) },
                 in_own: around.is_some_and(|a| !is_linked((*a.frame).slot, (*a.below).slot)),
-                inside: of_all(nested.ticks) + if watched { left.ticks } else { 0 },
-                inside_own: of_all(nested.own) + if watched { left.own } else { 0 },
+                inside,
+                inside_own,
             }
         }
     }

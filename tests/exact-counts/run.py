@@ -158,6 +158,31 @@ def check_short_recursion(options, folder, results):
     results.judge_measured("recursion of short calls, with samples", attempt)
 
 
+def check_chosen(options, folder, results):
+    """Few of many calls take nearly all of the time. The loader has chosen what one function is, the other jumps on: samples have
+    other names than the flows."""
+    compile_step(["gcc", "-O2", "-g", "-fPIC", "-shared", f"{HERE}/libchosen.c", "-o", f"{folder}/libchosen.so"])
+    compile_step(["gcc", "-O2", "-g", f"{HERE}/chosen.c", "-o", f"{folder}/chosen", f"-L{folder}", "-lchosen", "-Wl,-rpath,$ORIGIN"])
+
+    def attempt():
+        profile = os.path.join(folder, "chosen-profile")
+        shutil.rmtree(profile, ignore_errors=True)
+        done = record(options.transect, "adaptive", profile, [f"{folder}/chosen"], collect=())
+        if done.returncode:
+            return [f"status {done.returncode}: {done.stderr[-200:]}"], []
+        rows = {row["api"]: row for row in flows_of(options.transect, profile)[0]}
+        off, wrong = [], []
+        for api, ns in (line.split() for line in done.stdout.splitlines()):
+            row, truth = rows.get(api), int(ns)
+            if not row or row["calls"] != 1000000:
+                wrong.append(f"calls of {api}: {row and row['calls']}")
+            elif not 0.8 * truth <= row["total_ns"] <= 1.2 * truth:
+                off.append(f"total of {api}: {row['total_ns']}, {truth} ns by its own clock")
+        return wrong, off
+
+    results.judge_measured("functions whose code has other names, with samples", attempt)
+
+
 def check_nested(options, folder, results):
     """A call's own time is without what it calls, and its total with it, also where few of either are timed."""
     cc = ["cc", "-O2", "-g"]
@@ -564,6 +589,7 @@ def main():
     if wanted("spin"):
         check_spin(options, folder, results)
         check_short_recursion(options, folder, results)
+        check_chosen(options, folder, results)
         check_nested(options, folder, results)
         check_reenter(options, folder, results)
         check_tails(options, folder, results)

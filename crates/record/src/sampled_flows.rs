@@ -224,6 +224,19 @@ impl Estimate {
         Self { deviation: self.deviation.max(apart / HALF), ..self }
     }
 
+    /// How seldom samples met the calls tells of an unsure estimate, too: it is taken for a gamma distribution, the conjugate of
+    /// the Poisson distribution of hits. `one_ns`: what a sample stands for.
+    fn with_hits(self, seen: Time, one_ns: f64) -> Self {
+        let exact = seen.preempted_ns + seen.waited_ns;
+        if !self.is_unsure() || self.value <= 0.0 || one_ns <= 0.0 || exact > 0.0 || seen.samples >= LEAST_SAMPLES {
+            return self;
+        }
+        let shape = (self.value / self.deviation).powi(2);
+        let hits = shape + EVEN * seen.samples;
+        let rate = shape / self.value + EVEN / one_ns;
+        Self { value: hits / rate, deviation: hits.sqrt() / rate }
+    }
+
     fn is_unsure(self) -> bool {
         self.deviation > UNSURE * self.value
     }
@@ -279,6 +292,7 @@ pub fn correct(profile: &mut Profile, timeline: Option<&Timeline>) {
         let of_thread = between.threads.get(&flow.thread).copied().unwrap_or_default();
         let preempted = of_thread.preempted_ns > 0.0;
         let lost = lost.as_ref().and_then(|lost| lost.get(&flow.thread)).copied();
+        let meets = class == ApiClass::Compute && between.samples(flow) >= LEAST_SAMPLES;
         let together = |timed: Estimate, sampled: Time| {
             let few = sampled.of_few(of_thread.of_one(), class);
             let together = if samples_only {
@@ -294,6 +308,7 @@ pub fn correct(profile: &mut Profile, timeline: Option<&Timeline>) {
                 let queue = Queue { share: queued, missing_ns };
                 timed.with_samples(sampled.estimate(class), queue).with_few_samples(sampled, class).at_most(most)
             };
+            let together = if meets { together.with_hits(sampled, of_thread.of_one()) } else { together };
             let untimed = 1.0 - timed_calls / calls;
             let together = together.unsure_of_losses(sampled, untimed);
             lost.map_or(together, |lost| together.unsure_of_chance(lost, untimed))
@@ -378,6 +393,11 @@ impl Between {
         let met = self.calls.get(&(flow.thread, flow.caller, flow.callee)).copied().unwrap_or_default();
         let met = met.unconditional(flow.class);
         (met.value + CHANCE * met.deviation).max(few)
+    }
+
+    /// Samples of the thread's calls from the one component into the other.
+    fn samples(&self, flow: &Flow) -> f64 {
+        self.calls.get(&(flow.thread, flow.caller, flow.callee)).map_or(0.0, |met| met.samples)
     }
 
     fn add(&mut self, thread: ThreadId, path: &[Call], time: Time) {
@@ -545,6 +565,21 @@ mod tests {
         // A precise one is not made worse.
         let precise = Estimate { value: 100.0, deviation: 1.0 };
         assert_eq!(precise.with_samples(Some(sampled), queue(0.0)), precise);
+    }
+
+    #[test]
+    fn an_unsure_time_is_less_where_samples_seldom_met_it() {
+        let hits = |samples: f64| Time { samples, sampled_ns: samples * 4e6, ..Time::default() };
+        let timed = Estimate { value: 372e6, deviation: 130e6 };
+        // 93 hits were to be expected.
+        let seldom = timed.with_hits(hits(9.0), 4e6);
+        assert!((30e6..100e6).contains(&seldom.value), "{seldom:?}");
+        assert!(timed.with_hits(hits(0.0), 4e6).value < seldom.value);
+        let expected = Estimate { value: 20e6, deviation: 10e6 };
+        let agrees = expected.with_hits(hits(5.0), 4e6);
+        assert!((agrees.value - 20e6).abs() < 1e3 && agrees.deviation < expected.deviation, "{agrees:?}");
+        let sure = Estimate { value: 372e6, deviation: 30e6 };
+        assert_eq!(sure.with_hits(hits(1.0), 4e6), sure);
     }
 
     #[test]

@@ -244,6 +244,7 @@ impl Gathered {
 
     pub(super) fn collected(mut self, totals: &Totals, met: MetProcesses) -> Result<Collected, RecordError> {
         let MetProcesses { processes, owners, unseen } = met;
+        self.samples.settle();
         // Beside what takes as long.
         let sampled = self.samples.sums.values().map(|sum| sum.count as i64).sum::<i64>() >= LEAST_SAMPLES;
         let interrupt =

@@ -411,10 +411,12 @@ impl Collection {
         let queued = record.queued != 0;
         let key = SampleKey { task: record.task, stack, n: record.n, stack_top: queued };
         let (criticality, active_ns) = (record.criticality, record.active_ns);
-        g.samples.add(key, SampleSum { count: 1, criticality, active_ns });
+        let sum = SampleSum { count: 1, criticality, active_ns };
         if queued {
+            g.samples.add(key, sum);
             return;
         }
+        g.samples.add_timed(record.time, key, sum);
         let period = g.sample_period;
         g.samples.note(RawTimedSample { time: record.time, task: record.task, stack, period });
     }

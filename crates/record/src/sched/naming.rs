@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use transect_binary_info::{Object, demangle};
 use transect_probe_plan::Lines;
-use transect_profile_model::{Component, ComponentId, FrameId, Space, StackFrame, bare_name};
+use transect_profile_model::{Component, ComponentId, FrameId, Space, StackFrame};
 
 use super::kernel_symbols::{KernelSymbols, SymbolSource, UNNAMED, shown};
 use super::main_function::main_function;
@@ -247,19 +247,6 @@ impl Naming {
         let provider = others.into_iter().find(|&other| self.export(other, &name).is_some())?;
         let component = self.module(provider).component;
         Some(self.function_frame(&name, component))
-    }
-
-    /// The frame of the function that the call before a return address names, where what was reached goes by another name: a
-    /// variant that the loader has chosen for this CPU, or what the function itself left to by a jump.
-    pub fn called_as(&mut self, caller: Place, callee: Place) -> Option<FrameId> {
-        let Place::File { file, offset, returns: true } = caller else { return None };
-        let name = self.linkage_call(file, offset)?;
-        let reached = *self.user_frames(callee).first()?;
-        let reached = &self.frames[reached as usize];
-        if bare_name(&readable(&name)) == bare_name(without_suffix(&reached.function)) {
-            return None;
-        }
-        reached.component.map(|component| self.function_frame(&name, component))
     }
 
     /// Whether the call before a return address goes by the linkage table.

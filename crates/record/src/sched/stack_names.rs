@@ -70,7 +70,6 @@ impl NamedStacks {
         let mut served: HashMap<PlaceId, Option<FrameId>> = HashMap::new();
         let mut in_table: HashMap<PlaceId, bool> = HashMap::new();
         let mut by_linkage: HashMap<PlaceId, bool> = HashMap::new();
-        let mut called_as: HashMap<(PlaceId, PlaceId), Option<FrameId>> = HashMap::new();
         let mut by_jump: HashMap<(PlaceId, PlaceId), bool> = HashMap::new();
         let mut kernel: HashMap<PlaceId, String> = HashMap::new();
         let mut in_runtime: HashMap<PlaceId, RuntimeCode> = HashMap::new();
@@ -99,15 +98,11 @@ impl NamedStacks {
                 }
                 if let Some(caller) = caller.replace(*place) {
                     let from = places.all()[caller as usize];
-                    if from.file() != to.file() {
-                        if *by_linkage.entry(caller).or_insert_with(|| naming.calls_by_linkage(from)) {
-                            linked |= bit(frames.len());
-                            frames.extend(
-                                *called_as.entry((caller, *place)).or_insert_with(|| naming.called_as(from, to)),
-                            );
-                        } else if *by_jump.entry((caller, *place)).or_insert_with(|| naming.left_by_table(from, to)) {
-                            linked |= bit(frames.len());
-                        }
+                    if from.file() != to.file()
+                        && (*by_linkage.entry(caller).or_insert_with(|| naming.calls_by_linkage(from))
+                            || *by_jump.entry((caller, *place)).or_insert_with(|| naming.left_by_table(from, to)))
+                    {
+                        linked |= bit(frames.len());
                     }
                     let between = jumped.entry((caller, *place)).or_insert_with(|| naming.tail_called(from, to));
                     frames.extend_from_slice(between);

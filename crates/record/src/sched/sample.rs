@@ -92,7 +92,9 @@ const BLOCK_NS: u64 = 200_000_000;
 
 impl Block {
     /// Its samples with even parts of the active time, and of the criticality in proportion to what such an instant gains.
-    fn settled(self) -> impl Iterator<Item = (SampleKey, SampleSum)> {
+    fn settled(mut self) -> impl Iterator<Item = (SampleKey, SampleSum)> {
+        // What is left by division goes to the last, whichever CPU's record came first.
+        self.keys.sort_unstable();
         let gain = |key: &SampleKey| 1.0 / f64::from(key.n.max(1));
         let gains: f64 = self.keys.iter().map(gain).sum();
         let (mut count, mut left) = (self.keys.len() as u64, gains);

@@ -80,7 +80,8 @@ impl Default for Samples {
 struct Block {
     /// When the first was taken.
     begin: u64,
-    keys: Vec<SampleKey>,
+    /// With the time of each.
+    keys: Vec<(u64, SampleKey)>,
     criticality: u64,
     active_ns: u64,
 }
@@ -96,10 +97,10 @@ impl Block {
         // What is left by division goes to the last, whichever CPU's record came first.
         self.keys.sort_unstable();
         let gain = |key: &SampleKey| 1.0 / f64::from(key.n.max(1));
-        let gains: f64 = self.keys.iter().map(gain).sum();
+        let gains: f64 = self.keys.iter().map(|(_, key)| gain(key)).sum();
         let (mut count, mut left) = (self.keys.len() as u64, gains);
         let (mut criticality, mut active_ns) = (self.criticality, self.active_ns);
-        self.keys.into_iter().map(move |key| {
+        self.keys.into_iter().map(move |(_, key)| {
             let critical =
                 if count == 1 { criticality } else { (criticality as f64 * (gain(&key) / left).min(1.0)) as u64 };
             let sum = SampleSum { count: 1, criticality: critical.min(criticality), active_ns: active_ns / count };
@@ -117,7 +118,7 @@ impl Samples {
         let block = self.open.entry(key.task).or_insert_with(|| empty.clone());
         let before =
             if time.saturating_sub(block.begin) > BLOCK_NS { Some(std::mem::replace(block, empty)) } else { None };
-        block.keys.push(key);
+        block.keys.push((time, key));
         block.criticality += sum.criticality;
         block.active_ns += sum.active_ns;
         let full = if block.keys.len() == BLOCK { self.open.remove(&key.task) } else { None };

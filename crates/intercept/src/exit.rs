@@ -356,7 +356,12 @@ unsafe fn adaptive_gap(s: &mut ThreadState, c: *mut FlowCounters, slot: u32, tic
         s.window_calls = 0;
     }
     let class = slot::kind(slot).class;
-    let blocks = class == class::IO || class == class::WAIT || class == class::LOCK;
+    let io = class == class::IO;
+    let long = match class {
+        class::WAIT | class::LOCK => period::is_long(ticks, budget.ticks_per_us),
+        class::IO => period::is_costly(ticks, io, budget.ticks_per_us),
+        _ => false,
+    };
     // SAFETY: as in `fold`.
     unsafe {
         let stamp = (now >> 8) as u32;
@@ -365,10 +370,7 @@ unsafe fn adaptive_gap(s: &mut ThreadState, c: *mut FlowCounters, slot: u32, tic
         let timed = (*c).timed.load(Ordering::Relaxed);
         let calls = calls(c);
         let mean = (*c).total.load(Ordering::Relaxed) / calls;
-        if timed < period::LEARNING
-            || period::is_costly(mean, budget.ticks_per_us)
-            || (blocks && period::is_long(ticks, budget.ticks_per_us))
-        {
+        if timed < period::LEARNING || period::is_costly(mean, io, budget.ticks_per_us) || long {
             return 1;
         }
         s.random = period::random(s.random);

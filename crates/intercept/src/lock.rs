@@ -19,7 +19,7 @@ use crate::{active, arch, arena, lock_cost};
 const SAMPLE: u32 = 1024;
 
 /// More of them are where acquisitions are rarer: about one in so long, and as many releases, which costs 1 %; microseconds.
-const SPACING_US: u64 = 40;
+const SPACING_US: u64 = 100;
 
 /// The first acquisitions at a place are all timed: there may be no more.
 const FIRST: u64 = 16;
@@ -27,8 +27,8 @@ const FIRST: u64 = 16;
 /// An acquisition of a lock that looked free waited, if it took longer; nanoseconds.
 const LOST_RACE_NS: u64 = 500;
 
-/// Where a lock is held this long in the mean, each of its acquisitions is timed, which costs it 2 % at most; microseconds.
-const LONG_HOLD_US: u64 = 5;
+/// Where a lock is held this long in the mean, each of its acquisitions is timed, which costs it 4 % at most; microseconds.
+const LONG_HOLD_US: u64 = 25;
 
 /// `__lock` of a glibc mutex that somebody waits or has waited for, and the kinds of mutexes that use it so: normal,
 /// recursive and error checking ones, neither robust nor with priorities. Adaptive ones spin before.

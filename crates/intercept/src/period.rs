@@ -7,8 +7,9 @@
 
 use transect_event_abi::thread::{OUTLIER_MEANS, OUTLIER_US};
 
-/// Assumed cost of a timed call that goes through Rust, ticks per microsecond × this / 1024 (about 200 ns, with what it displaces from the caches).
-const SLOW_CALL_SHARE: u64 = 205;
+/// Assumed cost of a timed call that goes through Rust, ticks per microsecond × this / 1024: about 500 ns, with what it displaces
+/// from caches and predictors. A loop of such calls takes 150 ns each, a database server under load 700 ns and more.
+const SLOW_CALL_SHARE: u64 = 512;
 /// Longest gap.
 const GAP_MAX: u64 = 1 << 20;
 /// A flow's calls come from as many gaps at least, or so.
@@ -21,11 +22,13 @@ const BURST: u32 = 16;
 const WINDOW_US: u64 = 1000;
 /// A flow's first calls on a thread are all timed: a few calls may be few because each takes long.
 pub const LEARNING: u64 = 32;
-/// A flow whose mean call takes longer is timed every time, which costs it 2 % at most; microseconds.
+/// A flow whose mean call takes longer is timed every time, which costs it 5 % at most; microseconds.
 const COSTLY_US: u64 = 10;
+/// The same of input and output, which comes often and waits for devices and peers: their kernel side is known exactly where it may be recorded.
+const COSTLY_IO_US: u64 = 25;
 /// Standard deviations up to this many means call for no more timed calls.
 const SPREAD: f32 = 4.0;
-/// A blocking API at least this long on its last call is timed every time, microseconds.
+/// An API that waits or locks and took at least this long on its last call is timed every time, microseconds.
 const LONG_US: u64 = 10;
 
 /// The fixed facts of a recording.
@@ -51,7 +54,7 @@ impl Budget {
     /// Of the time between two timed calls of a running thread no more is held against the cost, ticks: it may have had no CPU for
     /// the rest. Calls further apart are within the budget in any case.
     pub fn longest_stretch(self) -> u64 {
-        (self.tau_floor() as u64) << 10
+        (self.tau_floor() as u64) << 9
     }
 
     /// τ after a window of `elapsed` ticks with `calls` timed calls; `None` while the window is too short to tell.
@@ -125,9 +128,9 @@ pub fn for_spread(tau: u32, mean: u64, squares: f32, weights: f32) -> u32 {
     (tau >> shift.min(6)).max(1)
 }
 
-/// True if a flow's calls are so long that timing all of them is cheap.
-pub fn is_costly(mean_ticks: u64, ticks_per_us: u64) -> bool {
-    mean_ticks > COSTLY_US * ticks_per_us
+/// True if calls that take so long are all timed, which is cheap beside them.
+pub fn is_costly(ticks: u64, io: bool, ticks_per_us: u64) -> bool {
+    ticks > if io { COSTLY_IO_US } else { COSTLY_US } * ticks_per_us
 }
 
 /// Next state of a 32-bit xorshift generator (Marsaglia 2003).

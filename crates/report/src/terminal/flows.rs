@@ -29,18 +29,32 @@ struct Times {
 impl Times {
     fn of_row(row: &FlowRow) -> Self {
         let known = |ns| known(ns, row.timed_calls);
-        Self { total_ns: known(row.total_ns), self_ns: known(row.self_ns), attributed_ns: known(row.attributed_ns) }
+        let self_ns = known(row.self_ns).filter(|_| !own_is_unknown(row));
+        Self { total_ns: known(row.total_ns), self_ns, attributed_ns: known(row.attributed_ns) }
     }
 
     fn of_group(group: &ApiGroup) -> Self {
         let timed = group.callers.iter().map(|row| row.timed_calls).sum();
         let known = |ns| known(ns, timed);
+        let most = |row: &FlowRow| row.total_ns.unwrap_or(0) * 2 > group.total_ns.unwrap_or(0);
+        let unknown = group.callers.iter().any(|row| own_is_unknown(row) && most(row));
         Self {
             total_ns: known(group.total_ns),
-            self_ns: known(group.self_ns),
+            self_ns: known(group.self_ns).filter(|_| !unknown),
             attributed_ns: known(group.attributed_ns),
         }
     }
+}
+
+/// True if a flow's own time may be anything from nothing to all of it: of calls inside each other few are timed.
+fn own_is_unknown(row: &FlowRow) -> bool {
+    covers_all((row.self_ns, row.self_ns_low, row.self_ns_high), row.total_ns)
+}
+
+/// True if the interval of a part, given with its ends, says nothing of it. A part that is all is as unsure as the whole, which
+/// shows that.
+fn covers_all((part, low, high): (Option<i64>, Option<i64>, Option<i64>), total: Option<i64>) -> bool {
+    low.is_some_and(|low| low <= 0) && high >= total && part != total
 }
 
 /// Mean time of a call; `–` without times.
@@ -269,4 +283,20 @@ pub(crate) fn callers(page: &mut Page, rows: &[ApiGroup], totals: &Totals, limit
     }
     page.table(&table);
     page.left_out(left, "--top N, --api NAME");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::covers_all;
+
+    #[test]
+    fn own_time_is_unknown_where_its_interval_says_nothing() {
+        assert!(covers_all((Some(0), Some(0), Some(171)), Some(146)));
+        assert!(!covers_all((Some(0), Some(0), Some(14)), Some(146)));
+        assert!(!covers_all((Some(70), Some(10), Some(171)), Some(146)));
+        // No part is taken off: as unsure as the total.
+        assert!(!covers_all((Some(70), Some(0), Some(171)), Some(70)));
+        // Every call was timed.
+        assert!(!covers_all((Some(0), None, None), Some(146)));
+    }
 }

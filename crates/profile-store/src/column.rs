@@ -8,10 +8,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use parquet::basic::{LogicalType, Repetition, Type as PhysicalType};
 use parquet::column::reader::{get_column_reader, get_typed_column_reader};
+use parquet::column::writer::{ColumnWriter, get_typed_column_writer_mut};
 use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, DoubleType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::reader::{ChunkReader, FileReader, SerializedFileReader};
-use parquet::file::writer::SerializedColumnWriter;
 use parquet::schema::types::Type;
 use rustc_hash::FxHashMap;
 
@@ -67,35 +67,35 @@ impl Values<'_> {
             .build()
     }
 
-    pub(crate) fn write(
-        &self,
-        range: Range<usize>,
-        writer: &mut SerializedColumnWriter<'_>,
-    ) -> Result<usize, ParquetError> {
+    pub(crate) fn write(&self, range: Range<usize>, writer: &mut ColumnWriter<'_>) -> Result<usize, ParquetError> {
         match self {
             Self::Int32(values) | Self::OwnIds(values) => {
-                writer.typed::<Int32Type>().write_batch(&values[range], None, None)
+                get_typed_column_writer_mut::<Int32Type>(writer).write_batch(&values[range], None, None)
             }
             Self::Int64(values) | Self::Series(values) => {
-                writer.typed::<Int64Type>().write_batch(&values[range], None, None)
+                get_typed_column_writer_mut::<Int64Type>(writer).write_batch(&values[range], None, None)
             }
-            Self::Boolean(values) => writer.typed::<BoolType>().write_batch(&values[range], None, None),
+            Self::Boolean(values) => {
+                get_typed_column_writer_mut::<BoolType>(writer).write_batch(&values[range], None, None)
+            }
             Self::OptionalInt64(values) => {
                 let (levels, present) = present(&values[range]);
-                writer.typed::<Int64Type>().write_batch(&present, Some(&levels), None)
+                get_typed_column_writer_mut::<Int64Type>(writer).write_batch(&present, Some(&levels), None)
             }
-            Self::Double(values) => writer.typed::<DoubleType>().write_batch(&values[range], None, None),
+            Self::Double(values) => {
+                get_typed_column_writer_mut::<DoubleType>(writer).write_batch(&values[range], None, None)
+            }
             Self::OptionalDouble(values) => {
                 let (levels, present) = present(&values[range]);
-                writer.typed::<DoubleType>().write_batch(&present, Some(&levels), None)
+                get_typed_column_writer_mut::<DoubleType>(writer).write_batch(&present, Some(&levels), None)
             }
             Self::Text(values) => {
                 let arrays = interned(values[range].iter().copied());
-                writer.typed::<ByteArrayType>().write_batch(&arrays, None, None)
+                get_typed_column_writer_mut::<ByteArrayType>(writer).write_batch(&arrays, None, None)
             }
             Self::OwnedText(values) => {
                 let arrays = interned(values[range].iter().map(String::as_str));
-                writer.typed::<ByteArrayType>().write_batch(&arrays, None, None)
+                get_typed_column_writer_mut::<ByteArrayType>(writer).write_batch(&arrays, None, None)
             }
         }
     }

@@ -73,6 +73,8 @@ pub mod handler {
     pub const GET_LIMIT: u8 = 24;
     /// `prlimit`: both.
     pub const PROCESS_LIMIT: u8 = 25;
+    /// `exit`: destructors run, and then the process ends.
+    pub const END: u8 = 26;
 }
 
 /// `size_arg` value: what is returned is a byte count, if it is more than 0.

@@ -219,6 +219,32 @@ pub unsafe fn leave_above(thread: *mut ThreadState, returning: *mut Frame, now: 
     }
 }
 
+/// Folds the open calls of a thread that ends the process: they do not return. Their frames stay, for a handler of `exit` may
+/// leave it by a jump; then they count no more.
+///
+/// # Safety
+/// `thread` is the calling thread's state.
+pub unsafe fn fold_open(thread: *mut ThreadState, now: u64) {
+    // SAFETY: as in `leave_above`; counters of this thread.
+    unsafe {
+        let mut at = (*thread).top;
+        for _ in 0..FRAME_CAPACITY {
+            if !is_frame(at) {
+                break;
+            }
+            let own = crate::thread::on_own_stack(thread, (*at).sp) && crate::thread::owns(thread, (*at).record);
+            if (*at).open != 0 && (*at).weight > 0 && own {
+                crate::exit::fold_abandoned(thread, at, now);
+                let depth = &(*(*at).record).depth;
+                depth.store(depth.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+                (*at).weight = 0;
+                (*at).flags &= !(WAITING | LENT);
+            }
+            at = (*at).parent;
+        }
+    }
+}
+
 /// The counters of another slot that belong together with those of an open frame.
 ///
 /// # Safety

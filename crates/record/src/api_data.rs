@@ -168,6 +168,7 @@ fn handler_named(word: &str) -> Option<u8> {
         "prctl" => handler::PRCTL,
         "syscall" => handler::SYSCALL,
         "exit" => handler::EXIT,
+        "end" => handler::END,
         "lock-memory" => handler::LOCK_MEMORY,
         "set-limit" => handler::SET_LIMIT,
         "get-limit" => handler::GET_LIMIT,

@@ -40,6 +40,8 @@ const LOSS_UNSURE: f64 = 0.6;
 const SKID: f64 = 0.2;
 /// No thread is taken to be without a CPU for more of its time.
 const MOST_QUEUED: f64 = 0.95;
+/// Calls that take less, ns, overlap with each other.
+const SHORT_NS: f64 = 1000.0;
 /// What calls `main`: it is around everything.
 const START: &str = "__libc_start_";
 /// A flow is recursive if one in so many of its samples has it twice.
@@ -228,13 +230,26 @@ impl Estimate {
     /// the Poisson distribution of hits. `one_ns`: what a sample stands for.
     fn with_hits(self, seen: Time, one_ns: f64) -> Self {
         let exact = seen.preempted_ns + seen.waited_ns;
-        if !self.is_unsure() || self.value <= 0.0 || one_ns <= 0.0 || exact > 0.0 || seen.samples >= LEAST_SAMPLES {
+        // Where none met them, their names may have been lost.
+        let few = (1.0..LEAST_SAMPLES).contains(&seen.samples);
+        if !self.is_unsure() || !few || one_ns <= 0.0 || exact > 0.0 {
             return self;
         }
-        let shape = (self.value / self.deviation).powi(2);
+        let value = self.value.max(1.0);
+        let shape = (value / self.deviation.max(1.0)).powi(2);
         let hits = shape + EVEN * seen.samples;
-        let rate = shape / self.value + EVEN / one_ns;
+        let rate = shape / value + EVEN / one_ns;
         Self { value: hits / rate, deviation: hits.sqrt() / rate }
+    }
+
+    /// Times of short calls are too long: each that is timed waits for what was begun before it, and so for its own cache misses. Of
+    /// calls in a row these overlap. Samples, where they met such calls often, know better; else the time is unsure.
+    fn of_short_calls(self, seen: Time, class: ApiClass) -> Self {
+        let samples = seen.unconditional(class);
+        if seen.samples >= LEAST_SAMPLES && samples.value + HALF * samples.deviation < self.value {
+            return samples;
+        }
+        if seen.samples >= 1.0 { Self { deviation: self.deviation.max(self.value / 2.0), ..self } } else { self }
     }
 
     fn is_unsure(self) -> bool {
@@ -292,6 +307,9 @@ pub fn correct(profile: &mut Profile, timeline: Option<&Timeline>) {
         let of_thread = between.threads.get(&flow.thread).copied().unwrap_or_default();
         let preempted = of_thread.preempted_ns > 0.0;
         let lost = lost.as_ref().and_then(|lost| lost.get(&flow.thread)).copied();
+        let short = class == ApiClass::Compute
+            && timed_calls < calls
+            && flow.total_ns.is_some_and(|total| (total as f64) < SHORT_NS * calls);
         let meets = class == ApiClass::Compute && between.samples(flow) >= LEAST_SAMPLES;
         let together = |timed: Estimate, sampled: Time| {
             let few = sampled.of_few(of_thread.of_one(), class);
@@ -308,6 +326,7 @@ pub fn correct(profile: &mut Profile, timeline: Option<&Timeline>) {
                 let queue = Queue { share: queued, missing_ns };
                 timed.with_samples(sampled.estimate(class), queue).with_few_samples(sampled, class).at_most(most)
             };
+            let together = if short { together.of_short_calls(sampled, class) } else { together };
             let together = if meets { together.with_hits(sampled, of_thread.of_one()) } else { together };
             let untimed = 1.0 - timed_calls / calls;
             let together = together.unsure_of_losses(sampled, untimed);
@@ -344,10 +363,21 @@ pub fn correct(profile: &mut Profile, timeline: Option<&Timeline>) {
     }
     // A call around it of which every call was timed has that time in its total, and took it for its own.
     for flow in profile.flows.iter_mut().filter(|flow| flow.total_ns_low.is_none()) {
-        if let Some(more) = around_more.get(&edge(flow))
+        let edge = edge(flow);
+        if let Some(more) = around_more.get(&edge)
             && let Some(own) = &mut flow.self_ns
         {
-            *own = (*own - *more as i64).max(0);
+            // Calls inside it that seemed to be longer than all of it had left nothing: samples tell what it was.
+            let sampled = seen.get(&edge).and_then(|seen| seen.own.estimate(flow.class));
+            let most = sampled.map_or(f64::INFINITY, |own| own.value + HALF * own.deviation).max(*own as f64);
+            *own = (*own as f64 - more).clamp(0.0, most) as i64;
+            *own = (*own).min(flow.total_ns.unwrap_or(*own));
+        }
+    }
+    for flow in &mut profile.flows {
+        let Some(total) = flow.total_ns else { continue };
+        for part in [&mut flow.attributed_ns, &mut flow.criticality_ns].into_iter().flatten() {
+            *part = (*part).min(total);
         }
     }
     own_times::fit_to_lives(profile);
@@ -364,10 +394,11 @@ fn add_outermost(thread: &mut Thread, ns: i64) {
 }
 
 fn set_total(flow: &mut Flow, total: Estimate, before: f64, lived: f64) {
-    let times = if before > 0.0 { total.value.min(lived) / before } else { 1.0 };
     (flow.total_ns, flow.total_ns_low, flow.total_ns_high) = total.interval(lived);
     for part in [&mut flow.attributed_ns, &mut flow.criticality_ns].into_iter().flatten() {
-        *part = (*part as f64 * times) as i64;
+        // What reading the clock takes is off the total only: of short calls that is most of it.
+        let share = if before > 0.0 { (*part as f64 / before).min(1.0) } else { 1.0 };
+        *part = (total.value.min(lived) * share) as i64;
     }
 }
 
@@ -574,12 +605,26 @@ mod tests {
         // 93 hits were to be expected.
         let seldom = timed.with_hits(hits(9.0), 4e6);
         assert!((30e6..100e6).contains(&seldom.value), "{seldom:?}");
-        assert!(timed.with_hits(hits(0.0), 4e6).value < seldom.value);
+        assert!(timed.with_hits(hits(1.0), 4e6).value < seldom.value);
         let expected = Estimate { value: 20e6, deviation: 10e6 };
         let agrees = expected.with_hits(hits(5.0), 4e6);
         assert!((agrees.value - 20e6).abs() < 1e3 && agrees.deviation < expected.deviation, "{agrees:?}");
+        assert_eq!(timed.with_hits(hits(0.0), 4e6), timed, "names may be lost");
+        let nothing = Estimate { value: 0.0, deviation: 20e6 };
+        assert!(nothing.with_hits(hits(9.0), 4e6).value > 20e6);
         let sure = Estimate { value: 372e6, deviation: 30e6 };
         assert_eq!(sure.with_hits(hits(1.0), 4e6), sure);
+    }
+
+    #[test]
+    fn short_calls_take_what_samples_say() {
+        let hits = |samples: f64| Time { samples, sampled_ns: samples * 1e6, ..Time::default() };
+        let timed = Estimate { value: 290e6, deviation: 17e6 };
+        assert_eq!(timed.of_short_calls(hits(64.0), ApiClass::Compute).value, 64e6);
+        assert_eq!(timed.of_short_calls(hits(280.0), ApiClass::Compute).value, 290e6);
+        let few = timed.of_short_calls(hits(4.0), ApiClass::Compute);
+        assert!(few.value == 290e6 && few.with_hits(hits(4.0), 1e6).value < 20e6);
+        assert_eq!(timed.of_short_calls(hits(0.0), ApiClass::Compute), timed);
     }
 
     #[test]

@@ -156,7 +156,7 @@ impl CallTimes {
     pub fn of_one(&self) -> Option<f64> {
         let mut all = Times::default();
         self.components.iter().for_each(|times| all.add(*times));
-        (all.seen >= LEAST * LEAST).then(|| (all.on_cpu + all.runnable + all.blocked) / all.seen)
+        (all.seen >= LEAST * 3.0).then(|| (all.on_cpu + all.runnable + all.blocked) / all.seen)
     }
 
     /// How `ns` in calls of this flow divide. `None` if it is not known.

@@ -130,7 +130,11 @@ impl Totals {
 
 /// The launched program's time from start to end, ns.
 pub(crate) fn wall_ns(profile: &Profile) -> i64 {
-    (profile.meta.wall_ns - beginning(profile)).max(0)
+    let tasks = profile.sched.tasks.iter().map(|task| task.end_ns);
+    let ends = tasks.chain(profile.processes.iter().map(|process| process.start_ns + process.wall_ns)).max();
+    // On a busy machine the recorder may come to see that the program has ended long after it has.
+    let end = ends.filter(|&end| end > 0 && profile.meta.exit_status.is_some()).unwrap_or(i64::MAX);
+    (profile.meta.wall_ns.min(end) - beginning(profile)).max(0)
 }
 
 /// What threads of a recording of the scheduler did; `None` without one.

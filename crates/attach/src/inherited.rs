@@ -83,6 +83,14 @@ extern "C" fn note() {
 #[unsafe(link_section = ".init_array")]
 static AT_START: extern "C" fn() = note;
 
+/// Whether a standard stream was closed: what is written there goes nowhere.
+pub fn was_closed(stream: i32) -> bool {
+    usize::try_from(stream)
+        .ok()
+        .and_then(|stream| CLOSED.get(stream))
+        .is_some_and(|closed| closed.load(Ordering::Relaxed))
+}
+
 /// Makes everything as it was, in a child between fork and exec.
 pub fn restore() {
     for stream in (0..STREAMS).filter(|&stream| CLOSED[stream as usize].load(Ordering::Relaxed)) {

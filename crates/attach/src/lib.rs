@@ -54,7 +54,7 @@ pub use address_space::{FileIdentity, Mapping, Reach};
 pub use arena::{Arena, CodeRegion};
 pub use error::AttachError;
 pub use image::{Image, LoadedImage};
-pub use inherited::restore as restore_inherited;
+pub use inherited::{restore as restore_inherited, was_closed};
 pub use launch::{Launch, LaunchEvent};
 pub use memory::Memory;
 pub use process::read_text;

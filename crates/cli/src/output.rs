@@ -10,6 +10,9 @@ use transect_report::terminal::{ColorChoice, Style, escape};
 use crate::arguments::Color;
 use crate::failure::Failure;
 
+/// Its descriptor.
+const STANDARD_OUTPUT: i32 = 1;
+
 /// A standard stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stream {
@@ -59,8 +62,13 @@ impl Stream {
             Self::Stdout => (Box::new(BufWriter::new(io::stdout())), "standard output"),
             Self::Stderr => (Box::new(BufWriter::new(io::stderr())), "standard error"),
         };
+        let failure = |source| Failure::Write { place: place.to_owned(), source };
+        // Nothing that is shown on standard error is asked for by itself; a standard output without a reader is a mistake.
+        if self == Self::Stdout && transect_attach::was_closed(STANDARD_OUTPUT) {
+            return Err(failure(io::Error::other("it is closed")));
+        }
         render(&mut *out)?;
-        out.flush().map_err(|source| Failure::Write { place: place.to_owned(), source })
+        out.flush().map_err(failure)
     }
 }
 

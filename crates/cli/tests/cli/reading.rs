@@ -229,6 +229,24 @@ fn a_closed_pipe_is_no_error() {
 }
 
 #[test]
+fn a_closed_standard_output_is_an_error() {
+    let sandbox = Sandbox::new();
+    sandbox.profile("p.transect");
+    let transect = assert_cmd::cargo::cargo_bin("transect");
+    for arguments in ["report p.transect", "export --format collapsed p.transect"] {
+        let line = format!("{} {arguments} >&-", transect.display());
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", &line]).current_dir(sandbox.folder.path()).env("HOME", sandbox.folder.path());
+        let output = shell.output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(
+            output.status.code() == Some(1) && said.contains("standard output: it is closed"),
+            "{arguments}: {said}"
+        );
+    }
+}
+
+#[test]
 fn a_component_implies_its_apis_and_an_api_its_callers() {
     let sandbox = Sandbox::new();
     let profile = sandbox.profile("p.transect");

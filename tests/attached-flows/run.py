@@ -6,6 +6,7 @@ must be as it was: its mappings, its linkage slots, its output and its end.
 usage: run.py --transect PATH [--cycles N] [--seed N] [--only NAME]...
 """
 import argparse
+import collections
 import json
 import os
 import random
@@ -65,17 +66,16 @@ class Program:
             rows = [line.split(None, 5) for line in file]
         return [(row[0].split("-")[0], row[1], row[5].strip() if len(row) > 5 else "") for row in rows]
 
-    def has_ours(self):
-        return any(ARENA in row[2] for row in self.mappings())
+    def ours(self):
+        left = set(self.mappings()) - set(self.before)
+        return [row for row in left if "memfd:transect" in row[2] or "r-xp" in row[1]]
 
     def complaints(self):
-        """What of ours is still there."""
+        """What of ours is still there: guards of killed recorders need a moment."""
         end = time.monotonic() + 5
-        while self.has_ours() and time.monotonic() < end:
+        while self.ours() and time.monotonic() < end:
             time.sleep(0.02)
-        left = set(self.mappings()) - set(self.before)
-        ours = [row for row in left if ARENA in row[2] or "r-xp" in row[1]]
-        return [f"still mapped: {row}" for row in ours]
+        return [f"still mapped: {row}" for row in self.ours()]
 
     def ended(self):
         """Closes it; its status must be its own."""
@@ -85,20 +85,20 @@ class Program:
 
 
 class Recording:
-    def __init__(self, options, program, folder, collect="flow", *more):
+    def __init__(self, options, program, folder, collect="flow", *more, beside=()):
         self.profile = os.path.join(folder, f"profile-{program.pid}-{time.monotonic_ns()}")
-        self.transect, self.pid = options.transect, program.pid
-        argv = [options.transect, "record", "--quiet", "--collect", collect, "-o", self.profile, "-p", str(program.pid), *more]
+        self.transect, self.pids = options.transect, [program.pid, *(one.pid for one in beside)]
+        pids = ",".join(str(one.pid) for one in (program, *beside))
+        argv = [options.transect, "record", "--quiet", "--collect", collect, "-o", self.profile, "-p", pids, *more]
         self.process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def begun(self):
         """Waits until slots lead to us: the guard has been started, the last thing before."""
         end = time.monotonic() + 60
         while time.monotonic() < end and self.process.poll() is None:
-            with open(f"/proc/{self.pid}/maps") as maps:
-                if ARENA in maps.read():
-                    time.sleep(0.5)
-                    return self
+            if all(ARENA in open(f"/proc/{pid}/maps").read() for pid in self.pids):
+                time.sleep(0.5)
+                return self
             time.sleep(0.01)
         raise RuntimeError(f"never began: {self.process.communicate(timeout=10)}")
 
@@ -252,17 +252,80 @@ def check_refused(options, folder, _):
     return found + wrong("the first recorder's", calls(first.ended(), "counted_step"), expected) + program.ended()
 
 
-def check_together(options, folder, name):
-    """With the scheduler's events and the walk."""
+def check_together(options, folder, name, collect="flow,sched,walk"):
+    """With other collectors."""
     if os.geteuid():
         return None
     program = Program(folder, name)
-    recording = Recording(options, program, folder, "flow,sched,walk").begun()
-    time.sleep(1)
+    recording = Recording(options, program, folder, collect).begun()
+    # Others may have to set their probes first.
+    time.sleep(2)
     expected = program.told("calls 400000")
     report = recording.ended()
     found = wrong("counted_step", calls(report, "counted_step"), expected)
+    if "latency" in collect:
+        measured = [row for row in report["latency"] if row["function"] == "counted_step"]
+        # Of nanoseconds and in one burst: how often it is called can't be estimated well.
+        if not measured or not measured[0]["samples"]:
+            found.append(f"latency of counted_step: {measured}")
     return found + program.complaints() + program.ended()
+
+
+def check_latency_together(options, folder, name):
+    return check_together(options, folder, name, "flow,latency")
+
+
+def check_latency_endless(options, folder, name):
+    """Calls and latencies, each of which stops the threads, while all threads call; recorders are killed, too."""
+    if os.geteuid():
+        return None
+    program, found = Program(folder, name), []
+    program.told("go")
+    for cycle in range(options.cycles):
+        recording = Recording(options, program, folder, "flow,latency").begun()
+        time.sleep(random.uniform(0, 1))
+        if cycle % 2:
+            recording.process.kill()
+            recording.process.communicate()
+        elif not calls(recording.ended(), "counted_step"):
+            found.append("nothing counted")
+        found += program.complaints()
+    before = program.made()
+    time.sleep(0.1)
+    if program.made() == before:
+        found.append("it calls no more")
+    program.told("stop")
+    return found + program.ended()
+
+
+def check_several(options, folder, _):
+    """Several processes: each has rows of its own, exact ones, also if another one ends; one that can't be counted is listed."""
+    programs = [Program(folder, name) for name in ("lazy", "now", "fixed")]
+    first, second, third = programs
+    refused = Program(folder, "static")
+    # It is refused, so nothing of ours appears in it.
+    recording = Recording(options, first, folder, "flow", beside=(second, third, refused))
+    recording.pids.remove(refused.pid)
+    recording.begun()
+    expected = {program.pid: program.told(f"calls {1000 * number}") for number, program in enumerate(programs, 1)}
+    found = third.ended()
+    time.sleep(0.2)
+    expected[first.pid] += first.told("calls 500")
+    report = recording.ended()
+    shown = subprocess.run([options.transect, "report", recording.profile, "--by", "process,api", "--measure", "calls", "--format", "json"], capture_output=True, text=True, timeout=60)
+    counted = collections.Counter()
+    for row in json.loads(shown.stdout)["cut"]["rows"]:
+        if row["keys"][1] == "counted_step":
+            counted[str(row["keys"][0])] += row["value"]
+    for pid, count in expected.items():
+        of_it = sum(value for key, value in counted.items() if str(pid) in key)
+        found += wrong(f"counted_step of process {pid}", of_it, count)
+    found += wrong("counted_step of all", calls(report, "counted_step"), sum(expected.values()))
+    if not any(f"process {refused.pid}" in row["where"] and "statically linked" in row["reason"] for row in report["loss"]):
+        found.append(f"the static program is not listed: {report['loss']}")
+    for program in (first, second, refused):
+        found += program.complaints() + program.ended()
+    return found
 
 
 def main():
@@ -281,7 +344,9 @@ def main():
     tests += [("three recordings of one process", check_twice, "lazy"), ("what comes later, lazy", check_comes_later, "lazy"),
               ("what comes later, now", check_comes_later, "now"), ("children", check_children, "lazy"),
               ("attached and left while it calls", check_endless, "now"), ("recorders killed", check_killed, "lazy"),
-              ("the program ends", check_ends, "now"), ("refused", check_refused, ""), ("with other collectors", check_together, "now")]
+              ("the program ends", check_ends, "now"), ("refused", check_refused, ""), ("with other collectors", check_together, "now"),
+              ("with latencies", check_latency_together, "now"), ("with latencies while it calls", check_latency_endless, "now"),
+              ("several processes", check_several, "")]
     for name, check, program in tests:
         if not results.wanted(name):
             continue

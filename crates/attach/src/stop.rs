@@ -500,9 +500,9 @@ impl Drop for Stop<'_> {
 /// So often a thread is asked for again that is refused although nobody traces it.
 const SEIZURES: u32 = 10;
 
-/// Whether the tracer is a controller, or its guard, in another process.
+/// Whether the tracer is a controller, or its guard, in another process, or another thread of this one.
 fn is_another_controller(tracer: i32, name: &str) -> bool {
-    name.starts_with("transect") && tracer.unsigned_abs() != std::process::id()
+    name.starts_with("transect") || tracer.unsigned_abs() == std::process::id()
 }
 
 fn seize(pid: i32, tid: i32, ours: bool, which: Which) -> Result<Option<bool>, AttachError> {

@@ -30,6 +30,8 @@ pub(crate) struct Event {
 const SEQUENCE_TRIES: usize = 16;
 /// How often it is looked whether a thread that is on its way out takes the process along.
 const ENDING_LOOKS: usize = 100;
+/// How often it is tried to open a process that another thread of ours has stopped.
+const OPENING_TRIES: u32 = 1000;
 /// Between two stops for calls.
 const BETWEEN_STOPS: Duration = Duration::from_millis(1);
 
@@ -61,7 +63,20 @@ impl Target {
     /// See the variants of [`AttachError`]. What only an attempt can show (a security policy) comes from the first
     /// stop.
     pub fn open(pid: i32) -> Result<Target, AttachError> {
-        check::check(pid)?;
+        let mut tries = OPENING_TRIES;
+        loop {
+            match check::check(pid) {
+                // Another thread of this process has it stopped, which is as short as our own stops.
+                Err(AttachError::Traced { tracer, .. }) if tracer.unsigned_abs() == std::process::id() && tries > 0 => {
+                    tries -= 1;
+                    std::thread::sleep(BETWEEN_STOPS);
+                }
+                checked => {
+                    checked?;
+                    break;
+                }
+            }
+        }
         let memory = Memory::open(task_with_memory(pid)).map_err(|error| match error {
             AttachError::System { ref source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
                 check::explain_permission(pid, "open /proc/PID/mem")

@@ -24,8 +24,10 @@ enum Subject {
     Launched,
     /// One process that runs.
     Process,
-    /// Several of them, a cgroup or the machine.
-    Many,
+    /// Several of them, or those of a cgroup.
+    Processes,
+    /// The machine.
+    Machine,
 }
 
 impl Subject {
@@ -33,7 +35,8 @@ impl Subject {
         match (running.is_given(), running.one_process()) {
             (false, _) => Self::Launched,
             (true, Some(_)) => Self::Process,
-            (true, None) => Self::Many,
+            (true, None) if running.all => Self::Machine,
+            (true, None) => Self::Processes,
         }
     }
 }
@@ -41,10 +44,10 @@ impl Subject {
 /// Why a collector can't record a subject; `None` if it can.
 fn obstacle(collector: Collector, subject: Subject) -> Option<&'static str> {
     match (collector, subject) {
-        (Collector::Flow, Subject::Many) => Some("calls are counted in one running process: name one by --pid"),
-        (Collector::Latency | Collector::Feature, Subject::Many) => {
-            Some("it sets probes as the tracer of one process: name that by --pid")
-        }
+        (Collector::Flow | Collector::Latency | Collector::Feature, Subject::Machine) => Some(
+            "it stops each process and changes code in it, which not all of a machine's are to bear: name those that are by \
+             --pid or --cgroup",
+        ),
         _ => None,
     }
 }
@@ -101,8 +104,8 @@ impl Collection {
             return Err(Failure::Usage(format!("{one} is not recorded here: {why}, or leave {one} out of --collect")));
         }
         if subject != Subject::Launched {
-            let several = this.collectors.len() > 1 || subject == Subject::Many;
-            if several && !this.wants(Collector::Sched) {
+            let leads = this.collectors.len() > 1 || this.wants(Collector::Walk) && subject != Subject::Process;
+            if leads && !this.wants(Collector::Sched) {
                 this.collectors.push(Collector::Sched);
             }
             return Ok(this);
@@ -228,6 +231,20 @@ impl Collection {
     pub fn why_left_out(&self, collector: Collector) -> Option<&str> {
         let left = self.left_out.iter().find(|left| left.place == collector.as_str());
         left.map(|left| left.reason.as_str())
+    }
+
+    /// What joins a cgroup later has only what needs nothing of ours in it.
+    pub fn late_processes(&self, recording: &Recording) -> Vec<Loss> {
+        let Some(group) = &recording.running.cgroup else { return Vec::new() };
+        let within =
+            [Collector::Flow, Collector::Latency, Collector::Feature].into_iter().filter(|one| self.wants(*one));
+        let loss = |one: Collector| Loss {
+            what: LossKind::CollectorsLeftOut,
+            place: format!("{} of processes that join {} later", one.as_str(), group.display()),
+            count: 1,
+            reason: "it is of those that were there at the beginning".to_owned(),
+        };
+        within.map(loss).collect()
     }
 
     /// What the profile says about collectors of the default that took no part.

@@ -1,9 +1,10 @@
 //! `--collect feature`.
 
 use std::path::Path;
+use std::time::Duration;
 
-use transect_record::Recorded;
 use transect_record::feature::{DEFAULT_SAMPLE_HZ, FeatureSettings, FeatureTarget, record};
+use transect_record::{Recorded, Snapshot};
 
 use crate::arguments::{Collector, Recording};
 use crate::collection::Collection;
@@ -11,26 +12,34 @@ use crate::config::Config;
 use crate::failure::Failure;
 use crate::record::{budget, follows};
 
-/// Records the features of a command or a running process.
-pub fn recorded(recording: &Recording, config: &Config) -> Result<Recorded, Failure> {
-    let outcome = record(&settings(recording, config)?)?;
+/// Records the features of a command or of running processes.
+pub fn recorded(
+    recording: &Recording,
+    config: &Config,
+    interval: Option<Duration>,
+    snapshot: Snapshot<'_>,
+) -> Result<Recorded, Failure> {
+    let settings = settings_of(recording, config, interval)?;
+    let outcome = record(&settings, &mut |profile| snapshot(profile, None))?;
     Ok(Recorded { profile: outcome.profile, exit_status: outcome.status.unwrap_or(0), timeline: None })
 }
 
-/// Settings for features beside other collectors, if they are wanted.
-pub fn settings_beside(
+/// Settings for features, if they are wanted.
+pub fn settings(
     recording: &Recording,
     collection: &Collection,
     config: &Config,
+    interval: Option<Duration>,
 ) -> Result<Option<FeatureSettings>, Failure> {
-    collection.wants(Collector::Feature).then(|| settings(recording, config)).transpose()
+    collection.wants(Collector::Feature).then(|| settings_of(recording, config, interval)).transpose()
 }
 
-fn settings(recording: &Recording, config: &Config) -> Result<FeatureSettings, Failure> {
-    let arguments = &recording.feature;
-    let target = match recording.running.pid.first() {
-        Some(&pid) => FeatureTarget::Attach { pid, duration: recording.running.duration },
-        None => FeatureTarget::Launch { command: recording.command.clone(), follow: follows(recording, config) },
+fn settings_of(recording: &Recording, config: &Config, interval: Option<Duration>) -> Result<FeatureSettings, Failure> {
+    let (arguments, running) = (&recording.feature, &recording.running);
+    let target = if running.is_given() {
+        FeatureTarget::Attach { pids: running.processes(), duration: running.duration }
+    } else {
+        FeatureTarget::Launch { command: recording.command.clone(), follow: follows(recording, config) }
     };
     Ok(FeatureSettings {
         target,
@@ -43,6 +52,7 @@ fn settings(recording: &Recording, config: &Config) -> Result<FeatureSettings, F
         overflow: arguments.region_overflow.into(),
         sample_hz: recording.sched.sample_hz.unwrap_or(DEFAULT_SAMPLE_HZ),
         budget: budget(recording, config)?,
+        interval,
         model: arguments.model.as_deref().map(model).transpose()?,
     })
 }

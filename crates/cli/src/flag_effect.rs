@@ -1,5 +1,6 @@
 //! Flags of a recording that belong to collectors: one without its collector would do nothing, and nobody would know.
 
+use clap::ValueEnum;
 use transect_analyze::View;
 
 use crate::arguments::{Collector, FeatureMethod, Processes, Recording, RegionOverflow, TimingMode};
@@ -64,7 +65,7 @@ fn flags(recording: &Recording) -> Vec<Flag> {
         flag("--timing", recording.timing.is_some(), FLOW),
         flag("--histogram", recording.histogram, FLOW),
         flag("--trace", !recording.trace.is_empty(), FLOW),
-        flag("--interval", recording.interval.is_some(), &[Collector::Flow, Collector::Sched, Collector::Walk]),
+        flag("--interval", recording.snapshots.interval.is_some(), Collector::value_variants()),
         flag("--wait-apis", !recording.wait_apis.is_empty(), FLOW),
         flag("--static-components", recording.static_components.is_some(), FLOW),
         flag("--overhead", recording.overhead.is_some(), &[Collector::Flow, Collector::Feature]),

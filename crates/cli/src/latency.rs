@@ -1,14 +1,15 @@
 //! `transect latency`: how long functions take, sampled at a bounded cost.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use transect_analyze::Selection;
 use transect_binary_info::Object;
 use transect_probe_plan::{FunctionTable, near_names};
-use transect_profile_model::{LatencySampling, LossKind, Metric};
+use transect_profile_model::{LatencySampling, LossKind, Metric, Profile};
 use transect_record::latency::{DEFAULT_BUDGET, DEFAULT_EPOCH, LatencyOutcome, LatencySettings, LatencyTarget, record};
 use transect_record::machine_time::MachineTime;
-use transect_record::{Recorded, executed_names};
+use transect_record::{Recorded, Snapshot, executed_names};
 use transect_report::html;
 use transect_report::html::PageReport;
 
@@ -28,7 +29,7 @@ pub fn latency(arguments: &LatencyArguments, config: &Config) -> Result<u8, Fail
     let settings = settings(arguments);
     let (stream, program) = match &settings.target {
         LatencyTarget::Launch { command, .. } => (Stream::Stderr, PathBuf::from(&command[0])),
-        LatencyTarget::Attach { pid, .. } => (Stream::Stdout, program_of(*pid)),
+        LatencyTarget::Attach { pids, .. } => (Stream::Stdout, program_of(pids.first().copied().unwrap_or_default())),
     };
     let format = arguments.format.unwrap_or_else(|| LatencyFormat::from(config.report.format));
     if format != LatencyFormat::Text && arguments.output.is_none() && stream == Stream::Stderr {
@@ -44,7 +45,8 @@ pub fn latency(arguments: &LatencyArguments, config: &Config) -> Result<u8, Fail
     let place = Place::prepare(folder, arguments.quiet)?;
     let folder = place.folder().to_owned();
     let machine = MachineTime::watch();
-    let mut outcome = measure(&settings)?;
+    let mut snapshot = |profile: &Profile| drop(transect_profile_store::write(&folder, profile));
+    let mut outcome = measure(&settings, &mut snapshot)?;
     machine.note(&mut outcome.profile);
     executed_names::apply(&mut outcome.profile);
     let unmatched = outcome.profile.meta.latency.as_ref().is_none_or(|session| session.probes_installed == 0);
@@ -76,9 +78,10 @@ pub fn latency(arguments: &LatencyArguments, config: &Config) -> Result<u8, Fail
 }
 
 fn settings(arguments: &LatencyArguments) -> LatencySettings {
-    let target = match arguments.pid {
-        Some(pid) => LatencyTarget::Attach { pid, duration: arguments.duration },
-        None => LatencyTarget::Launch { command: arguments.command.clone(), follow: !arguments.no_follow },
+    let target = if arguments.pid.is_empty() {
+        LatencyTarget::Launch { command: arguments.command.clone(), follow: !arguments.no_follow }
+    } else {
+        LatencyTarget::Attach { pids: arguments.pid.clone(), duration: arguments.duration }
     };
     let sampling = match arguments.sample_size {
         Some(sample_size) => LatencySampling::Fixed { sample_size },
@@ -92,21 +95,31 @@ fn settings(arguments: &LatencyArguments) -> LatencySettings {
         sampling,
         metric: arguments.metric.map(Metric::from).unwrap_or_default(),
         epoch: arguments.epoch.unwrap_or(DEFAULT_EPOCH),
+        interval: arguments.snapshots.interval,
     }
 }
 
 /// Records latencies of all functions alone, as `--collect latency` asks for.
-pub fn recorded(recording: &Recording, config: &Config) -> Result<Recorded, Failure> {
-    let outcome = record(&settings_beside(recording, recording::follows(recording, config)))?;
+pub fn recorded(
+    recording: &Recording,
+    config: &Config,
+    interval: Option<Duration>,
+    snapshot: Snapshot<'_>,
+) -> Result<Recorded, Failure> {
+    let follow = recording::follows(recording, config);
+    let settings = LatencySettings { interval, ..settings_beside(recording, follow) };
+    let outcome = record(&settings, &mut |profile| snapshot(profile, None))?;
     outcome.left_behind.iter().for_each(|left| output::say(left));
     Ok(Recorded { profile: outcome.profile, exit_status: outcome.status.unwrap_or(0), timeline: None })
 }
 
 /// Settings of a recording in which latency is one collector.
 pub fn settings_beside(recording: &Recording, follow: bool) -> LatencySettings {
-    let target = match recording.running.pid.first() {
-        Some(&pid) => LatencyTarget::Attach { pid, duration: recording.running.duration },
-        None => LatencyTarget::Launch { command: recording.command.clone(), follow },
+    let running = &recording.running;
+    let target = if running.is_given() {
+        LatencyTarget::Attach { pids: running.processes(), duration: running.duration }
+    } else {
+        LatencyTarget::Launch { command: recording.command.clone(), follow }
     };
     LatencySettings {
         target,
@@ -116,6 +129,7 @@ pub fn settings_beside(recording: &Recording, follow: bool) -> LatencySettings {
         sampling: LatencySampling::Budget { share: DEFAULT_BUDGET },
         metric: Metric::Wall,
         epoch: DEFAULT_EPOCH,
+        interval: None,
     }
 }
 
@@ -126,17 +140,19 @@ pub fn program_of(pid: i32) -> PathBuf {
     PathBuf::from(name.map_or_else(|| pid.to_string(), |name| name.replace(" (deleted)", "")))
 }
 
-fn measure(settings: &LatencySettings) -> Result<LatencyOutcome, Failure> {
-    let _progress = match settings.target {
-        LatencyTarget::Attach { pid, duration: None } => {
-            Some(Progress::start(format!("measuring process {pid}; Ctrl-C ends it")))
-        }
-        LatencyTarget::Attach { pid, duration: Some(time) } => {
-            Some(Progress::start(format!("measuring process {pid} for {}", humantime::format_duration(time))))
+fn measure(settings: &LatencySettings, snapshot: &mut dyn FnMut(&Profile)) -> Result<LatencyOutcome, Failure> {
+    let _progress = match &settings.target {
+        LatencyTarget::Attach { pids, duration } => {
+            let processes = pids.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+            let what = format!("measuring process{} {processes}", if pids.len() == 1 { "" } else { "es" });
+            Some(Progress::start(match duration {
+                None => format!("{what}; Ctrl-C ends it"),
+                Some(time) => format!("{what} for {}", humantime::format_duration(*time)),
+            }))
         }
         LatencyTarget::Launch { .. } => None,
     };
-    Ok(record(settings)?)
+    Ok(record(settings, snapshot)?)
 }
 
 fn keep(outcome: &LatencyOutcome, folder: &Path) -> Result<(), Failure> {
@@ -166,7 +182,7 @@ fn no_function(arguments: &LatencyArguments, program: &Path) -> String {
     if chosen.is_empty() {
         return "no function of the program could get a probe".to_owned();
     }
-    let object = arguments.pid.map_or_else(
+    let object = arguments.pid.first().map_or_else(
         || transect_binary_info::inspect_launch(program).map(|target| target.object).ok(),
         |pid| Some(PathBuf::from(format!("/proc/{pid}/exe"))),
     );

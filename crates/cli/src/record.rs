@@ -88,7 +88,9 @@ pub fn run(arguments: &RunArguments, config: &Config) -> Result<u8, Failure> {
     let to_stream = view.output.is_none() && view.html.is_none();
     match report::show(&recorded.profile, view, &selection, config, stream, Extent::FirstScreen) {
         // Nobody reads standard error, or it is full: nothing can be said there, and the program's status still counts.
-        Err(failure) if failure.is_closed_pipe() || to_stream && failure.is_write() => return Ok(status(&recorded)),
+        Err(failure) if failure.is_closed_pipe() || launches && to_stream && failure.is_write() => {
+            return Ok(status(&recorded));
+        }
         Err(failure) => return Err(Failure::Unreported { folder, failure: Box::new(failure) }),
         Ok(()) => {}
     }
@@ -129,7 +131,7 @@ fn keep(recording: &Recording, view: Option<View>, config: &Config) -> Result<(P
     // A snapshot that can't be kept costs its readers an update; whether the profile can be kept shows at the end.
     let mut snapshot =
         |profile: &Profile, timeline: Option<&mut Timeline>| drop(timeline::keep(&folder, profile, timeline));
-    let features = feature::settings_beside(recording, &collection, config)?;
+    let features = feature::settings(recording, &collection, config, options.interval)?;
     let scheduler = beside_flows(&mut collection, loading)?;
     let wants = |collector| collection.wants(collector);
     let mut finishing = None;
@@ -142,7 +144,9 @@ fn keep(recording: &Recording, view: Option<View>, config: &Config) -> Result<(P
         ..OtherCollectors::default()
     };
     let mut recorded = match (wants(Collector::Sched), wants(Collector::Flow)) {
-        (false, true) if recording.running.is_given() => calls_of_running(recording, config, &mut snapshot)?,
+        (false, true) if recording.running.is_given() => {
+            calls_of_running(recording, config, options.interval, &mut snapshot)?
+        }
         (true, flow)
             if recording.running.is_given() || !flow && (collection.walks_by_samples() || !wants(Collector::Walk)) =>
         {
@@ -151,8 +155,12 @@ fn keep(recording: &Recording, view: Option<View>, config: &Config) -> Result<(P
         (_, false) if wants(Collector::Walk) => {
             walk::recorded(recording, &collection, options.interval, &folder, &mut snapshot)?
         }
-        (_, false) if wants(Collector::Feature) => feature::recorded(recording, config)?,
-        (_, false) if wants(Collector::Latency) => latency::recorded(recording, config)?,
+        (_, false) if wants(Collector::Latency) => {
+            latency::recorded(recording, config, options.interval, &mut snapshot)?
+        }
+        (_, false) if wants(Collector::Feature) => {
+            feature::recorded(recording, config, options.interval, &mut snapshot)?
+        }
         (false, false) if collection.samples() => {
             transect_record::user_samples::record(&recording.command, &criticality::spill(&folder))?
         }
@@ -175,6 +183,7 @@ fn keep(recording: &Recording, view: Option<View>, config: &Config) -> Result<(P
     executed_names::apply(&mut recorded.profile);
     region_verdicts::note(&mut recorded.profile, recording.quiet);
     recorded.profile.loss.extend(collection.loss().iter().cloned());
+    recorded.profile.loss.extend(collection.late_processes(recording));
     timeline::write(&folder, &recorded.profile, recorded.timeline.as_mut())?;
     for pattern in &recording.trace {
         let selection = Selection { api: Some(pattern.clone()), ..Selection::default() };
@@ -195,9 +204,6 @@ fn check_calls(collection: &Collection, recording: &Recording) -> Result<(), Fai
     } else if timed || recording.overhead.is_some() || of_launches {
         "calls of a running process are counted, not timed: leave --timing (or give count), --overhead, --histogram, --trace \
          and --static-components out"
-    } else if wants(Collector::Latency) || wants(Collector::Feature) {
-        "calls of a running process are recorded before or after its latencies and features: leave flow or these out of \
-         --collect"
     } else {
         return Ok(());
     };
@@ -270,17 +276,9 @@ fn scheduled(
             ..criticality::options(&recording.sched, folder, false)
         },
         walk,
-        latency: running
-            .pid
-            .first()
-            .filter(|_| latencies)
-            .map(|&pid| (pid, latency::settings_beside(recording, false))),
-        flows: running
-            .pid
-            .first()
-            .filter(|_| collection.wants(Collector::Flow))
-            .map(|&pid| flow_settings(recording, config, pid)),
-        features: running.pid.first().copied().zip(features),
+        latency: latencies.then(|| latency::settings_beside(recording, false)),
+        flows: collection.wants(Collector::Flow).then(|| flow_settings(recording, config, interval)),
+        features,
         interval,
         writes: vec![folder.to_owned()],
     };
@@ -290,20 +288,24 @@ fn scheduled(
     Ok(Recorded { profile: recorded.profile, exit_status, timeline: Some(recorded.timeline) })
 }
 
-/// Calls between components of a running process, without other collectors.
-fn calls_of_running(recording: &Recording, config: &Config, snapshot: Snapshot<'_>) -> Result<Recorded, Failure> {
-    let pid = recording.running.pid.first().copied().unwrap_or_default();
-    let recorded =
-        attached_flows::record(&flow_settings(recording, config, pid), &mut |profile| snapshot(profile, None))?;
+/// Calls between components of running processes, without other collectors.
+fn calls_of_running(
+    recording: &Recording,
+    config: &Config,
+    interval: Option<Duration>,
+    snapshot: Snapshot<'_>,
+) -> Result<Recorded, Failure> {
+    let settings = flow_settings(recording, config, interval);
+    let recorded = attached_flows::record(&settings, &mut |profile| snapshot(profile, None))?;
     recorded.left_behind.iter().for_each(|left| output::say(left));
     Ok(Recorded { profile: recorded.profile, exit_status: 0, timeline: None })
 }
 
-fn flow_settings(recording: &Recording, config: &Config, pid: i32) -> AttachedFlowSettings {
+fn flow_settings(recording: &Recording, config: &Config, interval: Option<Duration>) -> AttachedFlowSettings {
     AttachedFlowSettings {
-        pid,
+        pids: recording.running.processes(),
         duration: recording.running.duration,
-        interval: recording.interval,
+        interval,
         wait_apis: config.record.wait_apis.iter().chain(&recording.wait_apis).cloned().collect(),
     }
 }
@@ -351,7 +353,7 @@ fn options(recording: &Recording, collection: &Collection, config: &Config) -> R
             "--overhead steers adaptive timing; leave one of --overhead and --timing out".into(),
         ));
     }
-    let interval = match (recording.interval, &defaults.interval) {
+    let interval = match (recording.snapshots.interval, &defaults.interval) {
         (Some(interval), _) => Some(interval),
         (None, Some(word)) => Some(parse_duration(word).map_err(|problem| wrong("interval", problem))?),
         (None, None) => None,

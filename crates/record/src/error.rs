@@ -200,6 +200,9 @@ pub enum RecordError {
          it with TRANSECT_SITES=trace, or leave one of the two out of --collect"
     )]
     ProbesBesideLatency,
+    /// A collector is at work in the program, or has ended early.
+    #[error("it had nothing to tell at that moment")]
+    Busy,
     /// The program knows no such feature.
     #[error("{program} has no feature '{feature}'; it has: {features}")]
     NoFeature {

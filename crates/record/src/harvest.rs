@@ -17,6 +17,9 @@ use crate::names::Names;
 use crate::published::Pages;
 use crate::static_components::StaticComponents;
 
+/// Processes with their threads and the time until which they are known.
+pub type Rows = Vec<(Process, Vec<Thread>, u64)>;
+
 /// What has been collected so far.
 pub struct Harvest<'a> {
     pages: Option<&'a Pages>,
@@ -24,7 +27,7 @@ pub struct Harvest<'a> {
     /// Threads that ended in processes that live, by process extent.
     threads: HashMap<u32, Vec<Thread>>,
     /// Ended processes with their threads and end times.
-    ended: Vec<(Process, Vec<Thread>, u64)>,
+    ended: Rows,
     /// Contexts of the last profile's flows.
     contexts: Vec<SiteStack>,
 }
@@ -108,7 +111,11 @@ impl<'a> Harvest<'a> {
         apis: &ApiData,
         statics: Option<&StaticComponents>,
     ) -> Profile {
-        let mut assembler = Assembler::new(start.clone(), scale, apis, statics);
+        self.assemble(self.rows(arena), start, scale, apis, statics)
+    }
+
+    /// Everything collected and what is alive now.
+    pub fn rows(&self, arena: &Arena) -> Rows {
         let now = clock::ticks();
         let extents = arena.extents();
         let contexts = Context::by_thread(arena, &extents);
@@ -118,7 +125,7 @@ impl<'a> Harvest<'a> {
             let process = u32::from_le_bytes([head[0], head[1], head[2], head[3]]);
             running.entry(process).or_default().push(extent);
         }
-        let mut all: Vec<(Process, Vec<Thread>, u64)> = self.ended.clone();
+        let mut all = self.ended.clone();
         for p in extents.iter().filter(|e| e.1 == EXTENT_PROCESS).map(|e| Process::read(arena, e.0)) {
             if p.pid == 0 {
                 continue;
@@ -134,6 +141,19 @@ impl<'a> Harvest<'a> {
             }
             all.push((p, threads, now));
         }
+        all
+    }
+
+    /// The profile of these.
+    pub fn assemble(
+        &mut self,
+        mut all: Rows,
+        start: &Profile,
+        scale: Scale,
+        apis: &ApiData,
+        statics: Option<&StaticComponents>,
+    ) -> Profile {
+        let mut assembler = Assembler::new(start.clone(), scale, apis, statics);
         all.sort_by_key(|(p, ..)| p.start);
         for (p, threads, end) in &mut all {
             threads.sort_by_key(|t| t.start);

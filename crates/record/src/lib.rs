@@ -23,6 +23,7 @@ pub mod fuzzing;
 mod harvest;
 pub mod latency;
 mod launch;
+mod lead;
 mod liveness;
 mod machine;
 pub mod machine_time;

@@ -21,12 +21,13 @@ use transect_profile_model::{ApiClass, Clock as ClockFacts, Flow, Loss, LossKind
 use crate::api_data::ApiData;
 use crate::arena::{Arena, Settings};
 use crate::assemble::Scale;
+use crate::attached_collector::{Asker, Orders};
 use crate::clock::{self, Clock};
 use crate::error::RecordError;
 use crate::extent::Head;
 use crate::feature::FeatureSettings;
 use crate::feature::probe_recording;
-use crate::feature::with_flows::{FeatureRows, Observation};
+use crate::feature::with_flows::{FeatureRows, Observation, Trace};
 use crate::harvest::Harvest;
 use crate::latency::{ConcurrentLatency, merge};
 use crate::launch::BeforeExecAnywhere;
@@ -118,8 +119,12 @@ pub fn run(
         variables.push(trace.variable());
     }
     let mut samples = beside.user_samples.as_deref().map(|folder| SamplesWithCalls::of(folder, &clock));
+    let (asker, orders) = Asker::with_orders();
+    let probes = probed.is_some();
     let program = match probed {
-        Some(settings) => Program::Probed { settings, options, clock: &clock, variables, before_exec: tell_start },
+        Some(settings) => {
+            Program::Probed { settings, options, clock: &clock, orders, variables, before_exec: tell_start }
+        }
         None => Program::Started(Launched::start(&options.command, &variables, &mut |pid| {
             tell_start(pid)?;
             samples.iter_mut().for_each(|samples| samples.start(pid));
@@ -130,7 +135,7 @@ pub fn run(
     };
     samples.iter().for_each(SamplesWithCalls::begin);
     let _blocked = program.block_child_signal();
-    let latency = options.latency.clone().map(ConcurrentLatency::start).transpose()?;
+    let latency = options.latency.clone().map(|settings| ConcurrentLatency::start(settings, clock)).transpose()?;
 
     let statics = statics.as_ref();
     let mut session = Session {
@@ -141,6 +146,7 @@ pub fn run(
         statics,
         harvest: Harvest::new(pages.as_ref()),
         latency,
+        features: FeatureSource { trace, probes: probes.then_some(asker) },
         relation,
         ended: None,
         queues: (pages.is_none() && samples.is_none()).then(QueueWatch::new),
@@ -176,7 +182,7 @@ pub fn run(
         if let Some(counter) = &counter {
             counter.close();
         }
-        if let (Some(trace), Some(pid), Ok(ended)) = (&trace, pid, &ended) {
+        if let (Some(trace), Some(pid), Ok(ended)) = (&session.features.trace, pid, &ended) {
             trace.ended(pid.cast_signed(), ended.end);
         }
         ended
@@ -186,7 +192,7 @@ pub fn run(
     }
     arena.header().recorder_gone.store(1, Ordering::Release);
     let exit_status = launch::shell_status(ended.status);
-    let features = match trace {
+    let features = match session.features.trace.take() {
         Some(trace) => Some(trace.finish(exit_status)),
         None => ended.features,
     };
@@ -203,7 +209,7 @@ pub fn run(
         None => flow_context::forget(&mut profile),
     }
     match session.latency.take().map(ConcurrentLatency::finish) {
-        Some(Ok(outcome)) => merge(&mut profile, outcome.profile),
+        Some(Ok(latencies)) => merge(&mut profile, latencies),
         Some(Err(why)) => profile.loss.push(left_out("latency", &why)),
         None => {}
     }
@@ -220,6 +226,8 @@ enum Program<'a> {
         settings: &'a FeatureSettings,
         options: &'a Options,
         clock: &'a Clock,
+        /// What it is told.
+        orders: Orders,
         variables: Vec<(OsString, OsString)>,
         before_exec: BeforeExecAnywhere<'a>,
     },
@@ -250,7 +258,7 @@ impl Program<'_> {
                 let status = child.wait().map_err(RecordError::system("wait for the program"))?;
                 Ok(Ended { status, end: clock::ticks(), features: None })
             }
-            Program::Probed { settings, options, clock, variables, before_exec } => {
+            Program::Probed { settings, options, clock, orders, variables, before_exec } => {
                 let variables = process_start::environment(&variables);
                 let started = |pid: i32| {
                     let _ = tell.send(pid.cast_unsigned());
@@ -258,7 +266,7 @@ impl Program<'_> {
                 let (command, follow) = (&options.command, options.follow);
                 let (status, end, features) = probe_recording::launch_beside_flows(
                     settings,
-                    clock,
+                    (clock, &orders),
                     command,
                     variables,
                     follow,
@@ -299,6 +307,24 @@ fn wait_for_end(pid: u32) {
     }
 }
 
+/// Who knows the features so far.
+struct FeatureSource<'a> {
+    /// The program writes events.
+    trace: Option<Box<Trace<'a>>>,
+    /// The thread that launches it has its sites switched on.
+    probes: Option<Asker>,
+}
+
+impl FeatureSource<'_> {
+    fn so_far(&self) -> Option<Profile> {
+        match (&self.trace, &self.probes) {
+            (Some(trace), _) => trace.so_far(),
+            (None, Some(asker)) => asker.so_far(|| ()),
+            (None, None) => None,
+        }
+    }
+}
+
 struct Session<'a> {
     options: &'a Options,
     arena: &'a Arena,
@@ -307,6 +333,7 @@ struct Session<'a> {
     statics: Option<&'a StaticComponents>,
     harvest: Harvest<'a>,
     latency: Option<ConcurrentLatency>,
+    features: FeatureSource<'a>,
     relation: Option<Relation>,
     /// When the program had ended, ticks.
     ended: Option<u64>,
@@ -376,10 +403,16 @@ impl Session<'_> {
         }
     }
 
-    /// The profile so far. What regions are is known at the end only.
+    /// The profile so far. In which regions calls were made is told at the end only.
     fn snapshot(&mut self) -> Profile {
         let mut profile = self.profile(None);
         flow_context::forget(&mut profile);
+        if let Some(features) = self.features.so_far() {
+            FeatureRows::alone(features).merge_into(&mut profile, &[]);
+        }
+        if let Some(latencies) = self.latency.as_ref().and_then(ConcurrentLatency::so_far) {
+            merge(&mut profile, latencies);
+        }
         profile
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use super::{
-    Color, MetricWord, ReportFormat, ViewArguments, parse_one_process, parse_own_view, parse_percent,
+    Color, MetricWord, ReportFormat, SnapshotArguments, ViewArguments, parse_own_view, parse_percent,
     parse_positive_duration, parse_share,
 };
 
@@ -27,10 +27,10 @@ Examples:
   transect latency --sample-size 10 --epoch 10ms --format json --output app.json -- ./app
   transect latency --format html --output app.html -- ./app     a picture of latency over time")]
 pub struct LatencyArguments {
-    /// Measure this running process instead of a command; no probe is left
-    #[arg(short, long, value_name = "PID", value_parser = parse_one_process, conflicts_with = "command")]
-    pub pid: Option<i32>,
-    /// End after this time [default: when the process ends, or at Ctrl-C]
+    /// Measure these running processes instead of a command (comma-separated); no probe is left
+    #[arg(short, long, value_name = "PID", value_delimiter = ',', value_parser = clap::value_parser!(i32).range(1..), conflicts_with = "command")]
+    pub pid: Vec<i32>,
+    /// End after this time [default: when the processes end, or at Ctrl-C]
     #[arg(long = "for", visible_alias = "duration", value_name = "TIME", value_parser = parse_positive_duration)]
     #[arg(conflicts_with = "command")]
     pub duration: Option<Duration>,
@@ -59,6 +59,9 @@ pub struct LatencyArguments {
     /// Do not follow child processes of the command
     #[arg(long, conflicts_with = "pid")]
     pub no_follow: bool,
+    /// Snapshots.
+    #[command(flatten)]
+    pub snapshots: SnapshotArguments,
     /// Profile folder to write [default: ./transect-PROGRAM-TIME.transect]
     #[arg(short = 'o', value_name = "DIR")]
     pub folder: Option<PathBuf>,

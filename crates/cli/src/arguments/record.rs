@@ -2,12 +2,11 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use transect_profile_model::Timing;
 
-use super::{FeatureArguments, RunningArguments, SchedArguments, ViewArguments, parse_positive_duration, parse_share};
+use super::{FeatureArguments, RunningArguments, SchedArguments, SnapshotArguments, ViewArguments, parse_share};
 
 /// How to record.
 #[derive(Debug, Args)]
@@ -25,8 +24,7 @@ pub struct Recording {
     /// Collectors, comma-separated, instead of the default: flow (calls between components), sched (stack samples, waits
     /// and criticality; see transect criticality), walk (the function that finally holds the time; see transect walk),
     /// latency (durations of functions; see transect latency), feature (time per feature of a program built with
-    /// transect-cc); the last two of a command or of one running process. -NAME removes one from the default [default: flow,
-    /// sched and walk, and feature where the program has region sites, as far as this machine permits; of running programs
+    /// transect-cc). -NAME removes one from the default [default: flow, sched and walk, and feature where the program has region sites, as far as this machine permits; of running programs
     /// sched and walk (flow, counted, if named here)]
     #[arg(long, value_name = "WHAT", value_delimiter = ',', allow_hyphen_values = true, value_parser = parse_choice)]
     pub collect: Vec<Choice>,
@@ -42,9 +40,9 @@ pub struct Recording {
     /// Record until the last descendant has ended
     #[arg(long, conflicts_with_all = ["pid", "cgroup", "all"])]
     pub wait_all: bool,
-    /// Write the profile so far this often (also on SIGUSR2)
-    #[arg(long, value_name = "TIME", value_parser = parse_positive_duration)]
-    pub interval: Option<Duration>,
+    /// Snapshots.
+    #[command(flatten)]
+    pub snapshots: SnapshotArguments,
     /// File that adds to the table of blocking APIs (repeatable)
     #[arg(long, value_name = "FILE")]
     pub wait_apis: Vec<PathBuf>,

@@ -1,7 +1,7 @@
 //! Arguments of recordings of what runs already.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
@@ -26,6 +26,14 @@ pub struct RunningArguments {
     /// End after this time [default: when the program ends, or at Ctrl-C]
     #[arg(long, visible_alias = "for", value_name = "TIME", value_parser = parse_positive_duration)]
     pub duration: Option<Duration>,
+}
+
+/// When the profile so far is written.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct SnapshotArguments {
+    /// Write the profile so far this often (also on SIGUSR2)
+    #[arg(long, value_name = "TIME", value_parser = parse_positive_duration)]
+    pub interval: Option<Duration>,
 }
 
 /// The process of a command that is of one.
@@ -59,6 +67,16 @@ impl RunningArguments {
         }
     }
 
+    /// The processes that are there of what is named, for what is put into each: all of the cgroup's by now.
+    pub fn processes(&self) -> Vec<i32> {
+        let named = self.pid.iter().copied();
+        named
+            .chain(self.cgroup.iter().flat_map(|folder| processes_of(folder)))
+            .collect::<BTreeSet<_>>()
+            .into_iter()
+            .collect()
+    }
+
     /// What is named, each process once.
     pub fn followed(&self) -> Vec<Followed> {
         let pids: BTreeSet<i32> = self.pid.iter().copied().collect();
@@ -75,4 +93,14 @@ impl RunningArguments {
             (None, None) => PathBuf::from("all"),
         }
     }
+}
+
+/// The processes of a cgroup and of those within it.
+fn processes_of(cgroup: &Path) -> Vec<i32> {
+    let list = std::fs::read_to_string(cgroup.join("cgroup.procs")).unwrap_or_default();
+    let mut pids: Vec<i32> = list.lines().filter_map(|line| line.parse().ok()).filter(|pid| *pid > 0).collect();
+    let within = std::fs::read_dir(cgroup).into_iter().flatten().flatten();
+    let within = within.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    pids.extend(within.flat_map(|entry| processes_of(&entry.path())));
+    pids
 }

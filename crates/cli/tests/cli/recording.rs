@@ -319,12 +319,7 @@ fn a_running_program_has_latencies_beside_its_waits_as_root() {
 fn what_a_running_program_cannot_be_asked_for_is_refused() {
     let sandbox = Sandbox::new();
     for (more, why) in [
-        (&["--collect", "flow", "-p", "2"][..], "counted in one running process"),
-        (&["--collect", "flow", "--timing", "full"], "counted, not timed"),
-        (&["--collect", "flow,latency"], "before or after"),
-        (&["--collect", "latency", "-p", "2"], "tracer of one process"),
-        (&["--collect", "sched,feature", "-p", "2"], "tracer of one process"),
-        (&["--collect", "latency", "--interval", "1s"], "--interval is for flow or sched or walk"),
+        (&["--collect", "flow", "--timing", "full"][..], "counted, not timed"),
         (&["--all"], "cannot be used with"),
         (&["--wait-all"], "cannot be used with"),
     ] {
@@ -333,6 +328,10 @@ fn what_a_running_program_cannot_be_asked_for_is_refused() {
     }
     let duration = ["run", "--duration", "1s", "-o", "p", "--", "true"];
     sandbox.transect(&duration).assert().code(2).stderr(predicate::str::contains("--pid, --cgroup or --all"));
+    for changing in ["flow", "sched,latency", "feature"] {
+        let machine = ["run", "--all", "--collect", changing, "--duration", "1s", "-o", "p"];
+        sandbox.transect(&machine).assert().code(2).stderr(predicate::str::contains("by --pid or --cgroup"));
+    }
     assert!(sandbox.names().is_empty(), "{:?}", sandbox.names());
 }
 

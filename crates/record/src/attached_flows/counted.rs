@@ -42,7 +42,7 @@ pub struct Counted<'a> {
     pub arena: Arena,
     objects: Objects,
     slots: Slots,
-    plans: PlanCache,
+    plans: &'a PlanCache,
     apis: &'a ApiData,
     guard: Option<Guard>,
     first: HashMap<u32, i32>,
@@ -78,10 +78,10 @@ impl<'a> Counted<'a> {
     ///
     /// # Errors
     /// If it can't be attached to, or its calls can't be counted: it is as it was then.
-    pub fn begin(pid: i32, apis: &'a ApiData, plans: PlanCache, clock: &Clock) -> Result<Self, RecordError> {
+    pub fn begin(pid: i32, apis: &'a ApiData, plans: &'a PlanCache, clock: &Clock) -> Result<Self, RecordError> {
         let target = open(pid)?;
         let mut objects = Objects::default();
-        let candidates = objects.look(&target, &plans, apis)?;
+        let candidates = objects.look(&target, plans, apis)?;
         if candidates.is_empty() && objects.have_no_slots() {
             let why = "no object in it calls others through a linkage table".to_owned();
             return Err(RecordError::Uncountable { pid, why });
@@ -215,7 +215,7 @@ impl<'a> Counted<'a> {
     /// # Errors
     /// If the process ends, or can't be stopped.
     pub fn look_at_objects(&mut self) -> Result<(), RecordError> {
-        let mut candidates = self.objects.look(&self.target, &self.plans, self.apis)?;
+        let mut candidates = self.objects.look(&self.target, self.plans, self.apis)?;
         candidates.extend(self.slots.bound_since(&self.target, &self.objects));
         if !candidates.is_empty() {
             self.slots.hook(&self.target, &self.places, &self.arena, &mut self.objects, candidates, true)?;

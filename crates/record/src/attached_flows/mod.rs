@@ -1,4 +1,4 @@
-//! Calls between components of a process that runs already: counted from when it is attached to, until it is let go.
+//! Calls between components of processes that run already: counted from when each is attached to, until it is let go.
 //!
 //! The agent of launched programs is loaded by the loader before anything else runs; here an image of stubs alone
 //! (`crates/flow-agent`) is mapped by hand, and all else is done from outside:
@@ -22,4 +22,5 @@ mod session;
 mod slots;
 mod threads;
 
-pub use session::{AttachedFlowOutcome, AttachedFlowSettings, AttachedFlows, record};
+pub(crate) use session::start;
+pub use session::{AttachedFlowOutcome, AttachedFlowSettings, record};

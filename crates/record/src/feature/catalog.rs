@@ -25,7 +25,7 @@ pub struct SiteFacts {
 }
 
 /// An object with regions.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct MarkedObject {
     /// Path as the process sees it.
     pub path: String,
@@ -40,7 +40,7 @@ pub struct MarkedObject {
 }
 
 /// All objects with regions.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Catalog {
     /// Objects.
     pub objects: Vec<MarkedObject>,

@@ -81,7 +81,7 @@ pub struct RegionSpan {
 }
 
 /// One thread's tree as it grows.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct ThreadFold {
     nodes: Vec<FoldNode>,
     children: HashMap<(u32, RegionNumber), u32>,

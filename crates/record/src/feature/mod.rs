@@ -27,6 +27,7 @@ mod reading;
 #[allow(unsafe_code)]
 mod region_file;
 mod region_spans;
+mod running;
 mod sampling;
 mod selection;
 mod session;

@@ -18,7 +18,7 @@ enum State {
 }
 
 /// A thread's switches that time has not passed yet, and where it is.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct OnCpuState {
     /// Ticks, and whether it came to a CPU (or left it).
     switches: VecDeque<(u64, bool)>,

@@ -6,7 +6,7 @@ use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use transect_attach::{Launch, LaunchEvent, Target};
-use transect_profile_model::{Loss, LossKind, RegionMethod};
+use transect_profile_model::{Loss, LossKind, Profile, RegionMethod};
 
 use super::assemble::{Facts, assemble};
 use super::budget::Budget;
@@ -16,17 +16,19 @@ use super::launched::{has_regions, waker_of_launch};
 use super::pid_namespace_map::own_number;
 use super::probed::{ProbedProcess, SiteOptions};
 use super::rate_limiter::Wake;
-use super::reader::{Reader, Update};
-use super::sampling::SupplementarySamples;
+use super::reader::{Collected, Reader, Update};
+use super::running::{commands, not_recorded};
+use super::sampling::{SupplementarySamples, SupplementaryTimes};
 use super::selection::Selection;
-use super::session::{Lead, words};
+use super::session::words;
 use super::settings::{FeatureOutcome, FeatureSettings};
 use super::with_flows::FeatureRows;
 use crate::RecordError;
+use crate::attached_collector::Orders;
 use crate::clock::{Clock, ticks};
 use crate::launch::{BeforeExecAnywhere, find_beside, shell_status};
+use crate::lead::Lead;
 use crate::probe_session::{LaunchGuard, open_cleaned};
-use crate::signals::Signals;
 
 /// File name of the image that is loaded into the process.
 const PROBE_AGENT_FILE: &str = "libtransect_probe_agent.so";
@@ -73,22 +75,25 @@ struct Recording<'a> {
 }
 
 /// Launches a program and records it to its end.
-pub fn launch(settings: &FeatureSettings, command: &[OsString], follow: bool) -> Result<FeatureOutcome, RecordError> {
-    let signals = Signals::watch()?;
-    let clock = Clock::start();
-    let mut recording = Recording::new(settings, &clock, false, Box::new(waker_of_launch()))?;
+pub fn launch(
+    settings: &FeatureSettings,
+    command: &[OsString],
+    follow: bool,
+    lead: &Lead<'_>,
+) -> Result<FeatureOutcome, RecordError> {
+    let mut recording = Recording::new(settings, &lead.clock, false, Box::new(waker_of_launch()))?;
     recording.command = words(command);
     let launch = Launch::start(command, follow)?;
     recording.only = (!follow).then_some(launch.pid());
-    let status = Some(shell_status(recording.run(launch, Some(&signals))?));
+    let status = Some(shell_status(recording.run(launch, lead)?));
     Ok(FeatureOutcome { profile: assemble(recording.conclude(status)?), status })
 }
 
 /// Launches a program for the recording of its flows, with the agent in it, and records its regions to its end. `before_exec`
-/// and then `started` hear its number before it runs. Signals to us are the caller's matter.
+/// and then `started` hear its number before it runs. `orders` are the caller's.
 pub fn launch_beside_flows(
     settings: &FeatureSettings,
-    clock: &Clock,
+    (clock, orders): (&Clock, &Orders),
     command: &[OsString],
     environment: Vec<CString>,
     follow: bool,
@@ -102,7 +107,7 @@ pub fn launch_beside_flows(
     let launch = Launch::start_in(command, Some(environment), follow, before_exec)?;
     started(launch.pid());
     recording.only = (!follow).then_some(launch.pid());
-    let status = recording.run(launch, None)?;
+    let status = recording.run(launch, &Lead::beside(orders, *clock))?;
     let end = ticks();
     let features = match recording.failed.take() {
         Some(error) => Err(error),
@@ -111,22 +116,30 @@ pub fn launch_beside_flows(
     Ok((status, end, features))
 }
 
-/// Records a running process until the time is up, it has ended, or a signal says that it is enough.
-pub fn attach(
-    settings: &FeatureSettings,
-    pid: i32,
-    duration: Option<Duration>,
-    lead: &Lead<'_>,
-) -> Result<FeatureOutcome, RecordError> {
+/// Records running processes until the time is up, they have ended, or a signal says that it is enough. Those of several that
+/// can't be recorded are noted.
+pub fn attach(settings: &FeatureSettings, pids: &[i32], lead: &Lead<'_>) -> Result<FeatureOutcome, RecordError> {
     let controller = std::thread::current();
     let wake = move || controller.unpark();
     let mut recording = Recording::new(settings, &lead.clock, false, Box::new(wake.clone()))?;
-    recording.begin(open_cleaned(pid)?, true, wake)?;
-    lead.begin();
-    recording.command = recording.processes.first().map(|process| process.command.clone()).unwrap_or_default();
-    let end = duration.map(|duration| Instant::now() + duration);
+    recording.sample(pids);
+    let mut first_error = None;
+    for &pid in pids {
+        let begun = open_cleaned(pid).map_err(RecordError::from);
+        if let Err(error) = begun.and_then(|target| recording.begin(target, true, wake.clone())) {
+            recording.loss.push(not_recorded(pid, &error));
+            first_error.get_or_insert(error);
+        }
+        // Those that have their probes already may load something meanwhile.
+        recording.tick();
+    }
+    if let (true, Some(error)) = (recording.processes.is_empty(), first_error) {
+        return Err(error);
+    }
+    let end = lead.begin();
+    recording.command = commands(pids);
     let mut looked = Instant::now();
-    while !lead.signals.ends() && end.is_none_or(|end| Instant::now() < end) {
+    while !lead.ends() {
         if looked.elapsed() >= LOOK_EVERY {
             looked = Instant::now();
             if !recording.processes.iter().any(ProbedProcess::is_alive) {
@@ -134,6 +147,7 @@ pub fn attach(
             }
         }
         recording.tick();
+        lead.so_far(|| recording.so_far())?;
         let next = Instant::now() + TICK;
         std::thread::park_timeout(end.map_or(next, |end| end.min(next)).saturating_duration_since(Instant::now()));
     }
@@ -178,7 +192,7 @@ impl<'a> Recording<'a> {
     }
 
     /// Follows a launched program to its end. Descendants that outlive it go on without us.
-    fn run(&mut self, mut launch: Launch, signals: Option<&Signals>) -> Result<ExitStatus, RecordError> {
+    fn run(&mut self, mut launch: Launch, lead: &Lead<'_>) -> Result<ExitStatus, RecordError> {
         let mut guard = LaunchGuard::start(&self.agent);
         let status = loop {
             let event = launch.next(Some(TICK))?;
@@ -194,8 +208,9 @@ impl<'a> Recording<'a> {
                     }
                 }
             }
-            signals.iter().for_each(|signals| signals.forward(launch.pid()));
+            lead.signals().forward(launch.pid());
             self.tick();
+            lead.so_far(|| self.so_far())?;
         };
         self.restore();
         guard.dismiss();
@@ -205,10 +220,7 @@ impl<'a> Recording<'a> {
     /// Switches the sites of a process on.
     fn begin(&mut self, target: Target, midway: bool, wake: impl Fn() + Send + 'static) -> Result<(), RecordError> {
         let pid = target.pid();
-        // Who names the method wants events.
-        if self.processes.is_empty() && self.settings.method.is_none() && self.beside.is_none() {
-            self.beside = SupplementarySamples::start(pid, self.settings.sample_hz);
-        }
+        self.sample(&[pid]);
         let wishes = SiteOptions {
             overflow: self.settings.overflow,
             choice: &self.choice,
@@ -216,7 +228,8 @@ impl<'a> Recording<'a> {
             changes: self.selection.is_some(),
         };
         let process = ProbedProcess::begin(target, &self.agent, wishes, midway, wake)?;
-        if self.processes.is_empty() {
+        // Those of children are heard with their parent's.
+        if self.processes.is_empty() || midway {
             self.reader.hear_threads(pid);
         }
         self.reader.tell(Update::Process { pid, own: own_number(pid), start: ticks(), midway, like: None });
@@ -233,6 +246,13 @@ impl<'a> Recording<'a> {
         }
         self.processes.push(process);
         Ok(())
+    }
+
+    /// Begins to sample what tells nothing by events; who names the method wants events.
+    fn sample(&mut self, pids: &[i32]) {
+        if self.settings.method.is_none() && self.beside.is_none() && self.processes.is_empty() {
+            self.beside = SupplementarySamples::start(pids, self.settings.sample_hz);
+        }
     }
 
     /// A new program stands at its entry point.
@@ -384,10 +404,7 @@ impl<'a> Recording<'a> {
 
     fn conclude(mut self, status: Option<i32>) -> Result<Facts<'a>, RecordError> {
         let beside = self.beside.take().and_then(SupplementarySamples::finish);
-        let mut collected = self.reader.finish()?;
-        if let Some(pid) = self.only {
-            collected.keep_only(pid);
-        }
+        let collected = self.reader.finish()?;
         if self.choices.len() > 1 {
             self.loss.push(Loss {
                 what: LossKind::UntimedCalls,
@@ -400,19 +417,38 @@ impl<'a> Recording<'a> {
             let program = self.command.first().cloned().unwrap_or_default();
             return Err(RecordError::NoRegions { program });
         }
-        Ok(Facts {
-            command: self.command,
+        Ok(self.facts(collected, beside, self.sites, status))
+    }
+
+    /// The profile so far. What samples tell of regions without sites comes in the end.
+    fn so_far(&self) -> Result<Profile, RecordError> {
+        let sites = self.sites + self.processes.iter().map(ProbedProcess::site_count).sum::<u64>();
+        Ok(assemble(self.facts(self.reader.so_far()?, None, sites, None)))
+    }
+
+    fn facts(
+        &self,
+        mut collected: Collected,
+        beside: Option<SupplementaryTimes>,
+        sites: u64,
+        status: Option<i32>,
+    ) -> Facts<'a> {
+        if let Some(pid) = self.only {
+            collected.keep_only(pid);
+        }
+        Facts {
+            command: self.command.clone(),
             clock: self.clock,
             collected,
             method: RegionMethod::Probe,
-            choices: self.choices,
+            choices: self.choices.clone(),
             event_ticks: self.event_ticks,
-            sites: Some(self.sites),
+            sites: Some(sites),
             stopped: self.stopped,
             beside,
             status,
-            loss: self.loss,
-        })
+            loss: self.loss.clone(),
+        }
     }
 }
 

@@ -57,8 +57,6 @@ pub struct ProbedProcess {
     handler: Handler,
     /// Sites that could not be switched on, by object and reason.
     pub refused: BTreeMap<(String, String), u64>,
-    /// Its command line.
-    pub command: Vec<String>,
     /// Probes of others, which remain.
     foreign: BTreeSet<SiteId>,
     /// Puts the text back if we are killed.
@@ -92,9 +90,6 @@ impl ProbedProcess {
                 return Err(error);
             }
         };
-        let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        let command = command.split(|&b| b == 0).map(|word| String::from_utf8_lossy(word).into_owned());
-        let command = command.filter(|word| !word.is_empty()).collect();
         let foreign = (0..session.sites.len() as SiteId)
             .filter(|&id| session.sites[id as usize].state == SiteState::Installed)
             .collect();
@@ -107,7 +102,6 @@ impl ProbedProcess {
             changes: wishes.changes,
             handler: Handler::Region,
             refused: BTreeMap::new(),
-            command,
             foreign,
             guard,
             restored: false,

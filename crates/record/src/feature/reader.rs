@@ -59,6 +59,8 @@ pub enum Update {
     },
     /// Events come from programs in the kernel.
     Kernel(EventSource),
+    /// A copy of what was read so far is wanted.
+    SoFar(Sender<Collected>),
     /// Nobody writes to this file any more.
     Over(Arc<RegionFile>),
     /// The sites of a region have been switched on, or off, because that was asked for.
@@ -139,7 +141,8 @@ pub struct Reader {
     updates: Sender<Update>,
     hot: Receiver<HotObject>,
     loaded: Receiver<i32>,
-    thread: JoinHandle<Collected>,
+    /// None once it has ended.
+    thread: Option<JoinHandle<Collected>>,
 }
 
 /// A region that is to be switched off.
@@ -169,7 +172,7 @@ impl Reader {
             .name("region-reader".to_owned())
             .spawn(move || Reading::new(heard, budget, choice, say, tell).run(&flag))
             .map_err(RecordError::system("start the reader of region events"))?;
-        Ok(Reader { over, updates, hot, loaded, thread })
+        Ok(Reader { over, updates, hot, loaded, thread: Some(thread) })
     }
 
     /// Tells it something.
@@ -214,12 +217,22 @@ impl Reader {
         self.loaded.try_iter()
     }
 
+    /// A copy of what was read so far.
+    ///
+    /// # Errors
+    /// If the thread has failed.
+    pub fn so_far(&self) -> Result<Collected, RecordError> {
+        let (tell, told) = channel();
+        self.tell(Update::SoFar(tell));
+        told.recv_timeout(LOOK_PATIENCE).map_err(|_| RecordError::Ended)
+    }
+
     /// Reads what is left, and ends.
     ///
     /// # Errors
     /// If the thread has failed.
-    pub fn finish(self) -> Result<Collected, RecordError> {
+    pub fn finish(&mut self) -> Result<Collected, RecordError> {
         self.over.store(true, Release);
-        self.thread.join().map_err(|_| RecordError::Ended)
+        self.thread.take().and_then(|thread| thread.join().ok()).ok_or(RecordError::Ended)
     }
 }

@@ -82,7 +82,8 @@ pub struct Reading {
     kernel: Option<KernelEvents>,
     /// Its programs tell of processes.
     kernel_tells: bool,
-    task_events: Option<TaskEvents>,
+    /// A list for each process that was there before.
+    task_events: Vec<TaskEvents>,
     /// There are such, even while they are being read.
     hears_lives: bool,
     /// Where threads were of which no more is known yet, by process and thread.
@@ -110,7 +111,7 @@ pub struct Reading {
 }
 
 /// A sum that a program has written: a damaged one is cut, so that it can be added up.
-fn told(sum: &AtomicU64) -> u64 {
+pub(super) fn told(sum: &AtomicU64) -> u64 {
     sum.load(Relaxed).min(1 << 48)
 }
 
@@ -130,7 +131,7 @@ impl Reading {
             outer: PidNamespaceMap::default(),
             kernel: None,
             kernel_tells: false,
-            task_events: None,
+            task_events: Vec::new(),
             hears_lives: false,
             unknown_tasks: UnknownTasks::default(),
             switched: Vec::new(),
@@ -233,10 +234,20 @@ impl Reading {
                     let _ = done.send(());
                 }
                 Update::Threads { pid, done } => {
-                    self.task_events = TaskEvents::of(pid).ok();
-                    self.hears_lives = self.task_events.is_some();
+                    // All or none: of each it is either told or looked what its threads do.
+                    match TaskEvents::of(pid) {
+                        Ok(events) if self.hears_lives || self.tasks.processes.is_empty() => {
+                            self.task_events.push(events)
+                        }
+                        _ => self.task_events.clear(),
+                    }
+                    self.hears_lives = !self.task_events.is_empty();
                     // Who has asked may have given up.
                     let _ = done.send(());
+                }
+                Update::SoFar(tell) => {
+                    // Who has asked may have given up.
+                    let _ = tell.send(self.so_far());
                 }
                 Update::Over(file) => self.close(&file),
                 Update::Off(region) => self.forget.push(region),
@@ -456,41 +467,62 @@ impl Reading {
     fn release(&mut self, file: usize, index: usize) {
         let open = &mut self.files[file];
         let Some(bound) = open.rings[index].take() else { return };
-        let (ring, thread) = (open.file.ring(index), &mut self.tasks.threads[bound.thread]);
         open.incomplete.remove(&index);
-        thread.dropped += told(&ring.dropped);
-        thread.waited += told(&ring.waited);
-        thread.waited_ticks += told(&ring.waited_ticks);
+        let ring = open.file.ring(index);
+        self.tasks.threads[bound.thread].note_ring(ring);
         self.waited_before += told(&ring.waited_ticks);
     }
 
     fn conclude(mut self) -> Collected {
         let now = ticks();
         self.hear();
-        let refused = self.files.iter().map(|open| told(&open.file.header().refused)).sum::<u64>();
-        let refused = refused + self.refused;
         for (file, index) in self.rings() {
             self.release(file, index);
         }
-        let folds = &self.folds;
-        self.tasks.conclude(now, |thread| folds.get(thread)?.as_ref().map(ThreadFold::last_event));
-        for (index, fold) in self.folds.into_iter().enumerate() {
+        let parts = (std::mem::take(&mut self.tasks), std::mem::take(&mut self.folds), std::mem::take(&mut self.spans));
+        let catalog = std::mem::take(&mut self.catalog);
+        self.collected(now, parts, catalog)
+    }
+
+    /// A copy of what was read by now; reading goes on.
+    fn so_far(&mut self) -> Collected {
+        self.drain_all();
+        let mut tasks = self.tasks.clone();
+        for (file, index) in self.rings() {
+            let open = &self.files[file];
+            if let Some(bound) = &open.rings[index] {
+                tasks.threads[bound.thread].note_ring(open.file.ring(index));
+            }
+        }
+        self.collected(ticks(), (tasks, self.folds.clone(), self.spans.clone()), self.catalog.clone())
+    }
+
+    /// What was read, of threads that go on until `now`.
+    fn collected(
+        &self,
+        now: u64,
+        (mut tasks, folds, mut spans): (TaskList, Vec<Option<ThreadFold>>, RegionSpans),
+        catalog: Catalog,
+    ) -> Collected {
+        let refused = self.files.iter().map(|open| told(&open.file.header().refused)).sum::<u64>();
+        tasks.conclude(now, |thread| folds.get(thread)?.as_ref().map(ThreadFold::last_event));
+        for (index, fold) in folds.into_iter().enumerate() {
             let Some(mut fold) = fold else { continue };
-            let thread = &mut self.tasks.threads[index];
+            let thread = &mut tasks.threads[index];
             let end = thread.end.unwrap_or(now);
-            fold.finish(end, &mut |span| self.spans.add(index as u32, span));
+            fold.finish(end, &mut |span| spans.add(index as u32, span));
             thread.fold = Some(fold);
         }
         Collected {
-            catalog: self.catalog,
-            processes: self.tasks.processes,
-            threads: self.tasks.threads,
-            spans: self.spans,
+            catalog,
+            processes: tasks.processes,
+            threads: tasks.threads,
+            spans,
             events: self.events,
             unresolved: self.unresolved,
-            off: self.rate_limiter.off,
-            refused,
-            switches: self.task_events.is_some().then(|| self.task_events.as_ref().map_or(0, TaskEvents::lost)),
+            off: self.rate_limiter.off.clone(),
+            refused: refused + self.refused,
+            switches: self.hears_lives.then(|| self.task_events.iter().map(TaskEvents::lost).sum()),
             lost: self.kernel_lost + self.kernel.as_ref().map_or(0, KernelEvents::lost),
         }
     }

@@ -6,7 +6,7 @@ use super::fold::RegionSpan;
 const CAPACITY: usize = 400_000;
 
 /// Spans of all threads: (thread, span).
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct RegionSpans {
     kept: Vec<(u32, RegionSpan)>,
     /// Shorter ones are left out.

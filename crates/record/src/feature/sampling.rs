@@ -22,30 +22,20 @@ pub use gathered::StackSamples;
 pub use supplementary::{SeenSupplementary, SupplementarySamples, SupplementaryTimes};
 use transect_bpf_collect::privilege::Privileges;
 
-use super::session::Lead;
 use super::settings::{FeatureOutcome, FeatureSettings, FeatureTarget};
 use crate::RecordError;
-use crate::clock::Clock;
-use crate::signals::Signals;
+use crate::lead::Lead;
 
-/// Records a program by samples.
+/// Records a program by samples, or running processes, if `pids` names some.
 ///
 /// # Errors
 /// If the kernel gives no stacks, the program can't be launched, or nothing that it loads has regions.
-pub(super) fn launch(settings: &FeatureSettings) -> Result<FeatureOutcome, RecordError> {
-    attach(settings, &Lead { signals: &Signals::watch()?, clock: Clock::start(), beside: None })
-}
-
-/// The same with signals and a clock of somebody else.
-///
-/// # Errors
-/// As of [`launch`].
-pub(super) fn attach(settings: &FeatureSettings, lead: &Lead<'_>) -> Result<FeatureOutcome, RecordError> {
+pub(super) fn record(settings: &FeatureSettings, pids: &[i32], lead: &Lead<'_>) -> Result<FeatureOutcome, RecordError> {
     let recorded = match privileges() {
-        Ok(()) => kernel_stacks::record(settings, lead)?,
-        Err(why) => own_samples::record(settings, lead, &why)?,
+        Ok(()) => kernel_stacks::record(settings, pids, lead)?,
+        Err(why) => own_samples::record(settings, pids, lead, &why)?,
     };
-    if recorded.translation.is_empty() {
+    if recorded.objects.tables.is_empty() {
         return Err(RecordError::NoRegions { program: program_of(settings) });
     }
     let status = recorded.status;
@@ -63,6 +53,8 @@ fn program_of(settings: &FeatureSettings) -> String {
         FeatureTarget::Launch { command, .. } => {
             command.first().map_or_else(String::new, |program| program.to_string_lossy().into_owned())
         }
-        FeatureTarget::Attach { pid, .. } => format!("process {pid}"),
+        FeatureTarget::Attach { pids, .. } => {
+            pids.iter().map(|pid| format!("process {pid}")).collect::<Vec<_>>().join(", ")
+        }
     }
 }

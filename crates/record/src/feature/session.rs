@@ -3,20 +3,22 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use transect_binary_info::Object;
 use transect_bpf_collect::privilege;
 use transect_event_abi::region_arena::REGION_FILE_VARIABLE;
 use transect_feature_region::{RegionError, RegionTable, SiteMode};
-use transect_profile_model::RegionMethod;
+use transect_profile_model::{Profile, RegionMethod};
 
 use super::assemble::{Facts, assemble};
 use super::choice::Choice;
 use super::event_cost::event_ticks;
 use super::pid_namespace_map::own_number;
 use super::probe_recording;
-use super::reader::{Reader, Update};
+use super::reader::{Collected, Reader, Update};
 use super::region_file::RegionFile;
+use super::running::RunningProcesses;
 use super::sampling::{self, SupplementarySamples};
 use super::selection::Selection;
 use super::settings::{FeatureOutcome, FeatureSettings, FeatureTarget};
@@ -24,28 +26,33 @@ use super::usdt;
 use crate::RecordError;
 use crate::clock::{Clock, ticks};
 use crate::launch::shell_status;
+use crate::lead::Lead;
 use crate::process_start::Launched;
 use crate::signals::Signals;
 
-/// Records a program, or a running process, until it ends.
+/// Records a program, or running processes, until they end. `snapshot` takes the profile so far: see
+/// [`FeatureSettings::interval`], and when SIGUSR2 asks for it.
 ///
 /// # Errors
 /// If the program can't be launched or attached to, or has no regions. A program that is not launched has not run.
-pub fn record(settings: &FeatureSettings) -> Result<FeatureOutcome, RecordError> {
+pub fn record(settings: &FeatureSettings, snapshot: &mut dyn FnMut(&Profile)) -> Result<FeatureOutcome, RecordError> {
     check_selection(settings)?;
     match &settings.target {
         FeatureTarget::Launch { command, follow } => {
             let program = command.first().ok_or(RecordError::NoCommand)?;
-            match suitable(settings.program.clone().or_else(|| find_program(program)), settings, true)? {
-                RegionMethod::Usdt => usdt::launch(settings, command, *follow),
-                RegionMethod::Sample => sampling::launch(settings),
-                RegionMethod::Trace => traced(settings, command, *follow),
-                RegionMethod::Probe => probe_recording::launch(settings, command, *follow),
+            let method = suitable(settings.program.clone().or_else(|| find_program(program)), settings, true)?;
+            let mut lead = Lead::alone(Signals::watch()?, None, settings.interval, snapshot);
+            match method {
+                RegionMethod::Usdt => usdt::launch(settings, command, *follow, &lead),
+                RegionMethod::Sample => sampling::record(settings, &[], &lead),
+                RegionMethod::Trace => traced(settings, command, *follow, &mut lead),
+                RegionMethod::Probe => probe_recording::launch(settings, command, *follow, &lead),
             }
         }
-        FeatureTarget::Attach { pid, .. } => {
-            let method = method_of_running(settings, *pid)?;
-            attach(settings, method, &Lead { signals: &Signals::watch_running()?, clock: Clock::start(), beside: None })
+        FeatureTarget::Attach { duration, .. } => {
+            let running = RunningProcesses::of(settings)?;
+            let lead = Lead::alone(Signals::watch_running()?, *duration, settings.interval, snapshot);
+            running.attach(settings, &lead)
         }
     }
 }
@@ -59,49 +66,6 @@ pub(super) fn check_selection(settings: &FeatureSettings) -> Result<(), RecordEr
         None | Some(RegionMethod::Probe) => Ok(()),
         Some(_) if settings.selection.is_none() => Ok(()),
         Some(_) => Err(RecordError::SelectionByProbes),
-    }
-}
-
-/// Who leads the recording of a running process: the recording of features itself, or one beside which they are recorded.
-pub(crate) struct Lead<'a> {
-    /// They end it.
-    pub signals: &'a Signals,
-    /// Times count from its start.
-    pub clock: Clock,
-    /// Beside another recording, which gives up privileges: hears when regions are observed.
-    pub beside: Option<&'a dyn Fn()>,
-}
-
-impl Lead<'_> {
-    /// Regions are observed from now on.
-    pub fn begin(&self) {
-        self.beside.iter().for_each(|begun| begun());
-    }
-}
-
-/// How the regions of a running process are observed.
-///
-/// # Errors
-/// If it has none, or not those that are wanted.
-pub(crate) fn method_of_running(settings: &FeatureSettings, pid: i32) -> Result<RegionMethod, RecordError> {
-    match suitable(std::fs::read_link(format!("/proc/{pid}/exe")).ok(), settings, false)? {
-        // Sites of compiled-in events of a process that runs can only be switched on.
-        RegionMethod::Trace => Ok(RegionMethod::Probe),
-        method => Ok(method),
-    }
-}
-
-/// Records a running process.
-pub(super) fn attach(
-    settings: &FeatureSettings,
-    method: RegionMethod,
-    lead: &Lead<'_>,
-) -> Result<FeatureOutcome, RecordError> {
-    let FeatureTarget::Attach { pid, duration } = settings.target else { return Err(RecordError::NoCommand) };
-    match method {
-        RegionMethod::Usdt => usdt::attach(settings, pid, duration, lead),
-        RegionMethod::Sample => sampling::attach(settings, lead),
-        RegionMethod::Trace | RegionMethod::Probe => probe_recording::attach(settings, pid, duration, lead),
     }
 }
 
@@ -126,7 +90,11 @@ pub(super) fn written_by_program(settings: &FeatureSettings, command: &[OsString
 ///
 /// # Errors
 /// If it doesn't see them.
-fn suitable(program: Option<PathBuf>, settings: &FeatureSettings, launched: bool) -> Result<RegionMethod, RecordError> {
+pub(super) fn suitable(
+    program: Option<PathBuf>,
+    settings: &FeatureSettings,
+    launched: bool,
+) -> Result<RegionMethod, RecordError> {
     let mode = site_mode(program.clone(), settings)?;
     // Only probes are switched all the time.
     let any = settings.selection.is_none();
@@ -144,7 +112,11 @@ fn suitable(program: Option<PathBuf>, settings: &FeatureSettings, launched: bool
 }
 
 /// Looks whether a method sees the sites of a program, if that has any itself.
-fn check_sites(program: Option<PathBuf>, mode: Option<SiteMode>, method: RegionMethod) -> Result<(), RecordError> {
+pub(super) fn check_sites(
+    program: Option<PathBuf>,
+    mode: Option<SiteMode>,
+    method: RegionMethod,
+) -> Result<(), RecordError> {
     let (name, seen): (_, &[SiteMode]) = match method {
         RegionMethod::Trace => ("trace", &[SiteMode::Trace]),
         RegionMethod::Probe => ("probe", &[SiteMode::Probe]),
@@ -217,15 +189,19 @@ fn check_model(path: &Path, table: &RegionTable, settings: &FeatureSettings) -> 
 }
 
 /// A program with compiled-in events.
-fn traced(settings: &FeatureSettings, command: &[OsString], follow: bool) -> Result<FeatureOutcome, RecordError> {
-    let signals = Signals::watch()?;
+fn traced(
+    settings: &FeatureSettings,
+    command: &[OsString],
+    follow: bool,
+    lead: &mut Lead<'_>,
+) -> Result<FeatureOutcome, RecordError> {
     let event_ticks = event_ticks();
-    let clock = Clock::start();
+    lead.clock = Clock::start();
     let file = Arc::new(RegionFile::create(settings.overflow)?);
     let mut variables = transect_bpf_collect::privilege::withheld_environment();
     variables.push((REGION_FILE_VARIABLE.into(), file.path().into()));
     let choice = Choice::of(settings);
-    let reader = Reader::start(None, choice.clone())?;
+    let mut reader = Reader::start(None, choice.clone())?;
     reader.tell(Update::File(file));
     let (mut pid, mut beside) = (0, None);
     let program = Launched::start(command, &variables, &mut |started| {
@@ -233,35 +209,37 @@ fn traced(settings: &FeatureSettings, command: &[OsString], follow: bool) -> Res
         reader.hear_threads(pid);
         // Who names the method wants events.
         if settings.method.is_none() {
-            beside = SupplementarySamples::start(pid, settings.sample_hz);
+            beside = SupplementarySamples::start(&[pid], settings.sample_hz);
         }
         Ok(())
     })?;
     reader.tell(Update::Process { pid, own: own_number(pid), start: ticks(), midway: false, like: None });
-    let status = wait(&program, &signals)?;
+    let facts = |mut collected: Collected, beside, status| {
+        if !follow {
+            collected.keep_only(pid);
+        }
+        Facts {
+            command: words(command),
+            clock: &lead.clock,
+            collected,
+            method: RegionMethod::Trace,
+            choices: vec![choice.clone()],
+            event_ticks,
+            sites: None,
+            stopped: Duration::ZERO,
+            beside,
+            status,
+            loss: Vec::new(),
+        }
+    };
+    let status = wait(&program, lead, || Ok(assemble(facts(reader.so_far()?, None, None))))?;
     reader.tell(Update::Ended { pid, end: ticks() });
     let beside = beside.and_then(SupplementarySamples::finish);
-    let mut collected = reader.finish()?;
-    if !follow {
-        collected.keep_only(pid);
-    }
-    if collected.catalog.objects.is_empty() && collected.catalog.unreadable.is_empty() {
+    let facts = facts(reader.finish()?, beside, Some(status));
+    if facts.collected.catalog.objects.is_empty() && facts.collected.catalog.unreadable.is_empty() {
         return Err(RecordError::NoRegions { program: command[0].to_string_lossy().into_owned() });
     }
-    let profile = assemble(Facts {
-        command: words(command),
-        clock: &clock,
-        collected,
-        method: RegionMethod::Trace,
-        choices: vec![choice],
-        event_ticks,
-        sites: None,
-        stopped: std::time::Duration::ZERO,
-        beside,
-        status: Some(status),
-        loss: Vec::new(),
-    });
-    Ok(FeatureOutcome { profile, status: Some(status) })
+    Ok(FeatureOutcome { profile: assemble(facts), status: Some(status) })
 }
 
 /// A command for the profile.
@@ -269,8 +247,12 @@ pub(super) fn words(command: &[OsString]) -> Vec<String> {
     command.iter().map(|word| word.to_string_lossy().into_owned()).collect()
 }
 
-/// Waits for the end of the program; signals to us are passed on to it.
-fn wait(program: &Launched, signals: &Signals) -> Result<i32, RecordError> {
+/// Waits for the end of the program, to which signals are passed on; gives the profile so far to who wants it.
+fn wait(
+    program: &Launched,
+    lead: &Lead<'_>,
+    so_far: impl Fn() -> Result<Profile, RecordError>,
+) -> Result<i32, RecordError> {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     use rustix::process::{Pid, PidfdFlags, pidfd_open};
     let Some(pid) = Pid::from_raw(program.id().cast_signed()) else { return Err(RecordError::Ended) };
@@ -278,9 +260,8 @@ fn wait(program: &Launched, signals: &Signals) -> Result<i32, RecordError> {
         pidfd_open(pid, PidfdFlags::empty()).map_err(|error| RecordError::system("watch the process")(error.into()))?;
     let nap = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
     while !matches!(poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&nap)), Ok(1)) {
-        for signal in signals.to_forward() {
-            let _ = rustix::process::kill_process(pid, signal);
-        }
+        lead.signals().forward(program.id().cast_signed());
+        lead.so_far(&so_far)?;
     }
     program.wait().map(shell_status).map_err(RecordError::system("wait for the program"))
 }

@@ -14,11 +14,11 @@ pub enum FeatureTarget {
         /// Record its child processes too.
         follow: bool,
     },
-    /// A running process; left as it was found.
+    /// Running processes; left as they were found.
     Attach {
-        /// Process id.
-        pid: i32,
-        /// How long; `None`: until it ends, or until a signal ends the recording.
+        /// Process ids.
+        pids: Vec<i32>,
+        /// How long; `None`: until they end, or until a signal ends the recording.
         duration: Option<Duration>,
     },
 }
@@ -57,6 +57,8 @@ pub struct FeatureSettings {
     pub sample_hz: u32,
     /// Share of run time that events may take: sites so hot that it would be more are switched off, the hottest first.
     pub budget: f64,
+    /// Hand out a snapshot this often.
+    pub interval: Option<Duration>,
     /// Hash of the feature model that the program must have been built with, and where that was read.
     pub model: Option<(u64, String)>,
 }

@@ -4,11 +4,14 @@ use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::path::Path;
 
+use transect_event_abi::region_arena::RingRecord;
+
 use super::fold::ThreadFold;
+use super::reading::told;
 use crate::clock::ticks;
 
 /// A process, or one program of it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct ProcessFacts {
     /// Number.
     pub pid: i32,
@@ -24,7 +27,7 @@ pub struct ProcessFacts {
 }
 
 /// A thread.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct ThreadFacts {
     /// Index in [`TaskList::processes`].
     pub process: usize,
@@ -52,11 +55,20 @@ pub struct ThreadFacts {
     pub waited_ticks: u64,
 }
 
+impl ThreadFacts {
+    /// It has used this ring.
+    pub fn note_ring(&mut self, ring: &RingRecord) {
+        self.dropped += told(&ring.dropped);
+        self.waited += told(&ring.waited);
+        self.waited_ticks += told(&ring.waited_ticks);
+    }
+}
+
 /// So many threads may have come since one that was not heard of when it came.
 const JUST_GONE: usize = 256;
 
 /// All of them.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct TaskList {
     /// Processes in the order in which they were met.
     pub processes: Vec<ProcessFacts>,

@@ -11,19 +11,20 @@ use transect_bpf_collect::privilege;
 use transect_bpf_collect::region_events::{LOADER_EVENT, RegionEvents, WatchedSite};
 use transect_event_abi::region_arena::{EVENT_BEGIN, EVENT_END, EVENT_RESTORE};
 use transect_feature_region::{RegionError, RegionTable, SiteKind};
-use transect_profile_model::{Loss, LossKind, RegionMethod};
+use transect_profile_model::{Loss, LossKind, Profile, RegionMethod};
 
 use super::assemble::{Facts, assemble};
 use super::choice::Choice;
 use super::pid_namespace_map::own_number;
-use super::reader::{Reader, Update};
-use super::session::{Lead, words};
+use super::reader::{Collected, Reader, Update};
+use super::running::commands;
+use super::session::words;
 use super::settings::{FeatureOutcome, FeatureSettings};
 use crate::RecordError;
 use crate::clock::{Clock, ticks};
 use crate::launch::shell_status;
+use crate::lead::Lead;
 use crate::probe_session::{KnownMappings, LoadedObject, load};
-use crate::signals::Signals;
 
 /// How often it is looked what there is to do: so long a library that was just loaded is not watched.
 const TICK: Duration = Duration::from_millis(2);
@@ -49,9 +50,13 @@ struct Recording {
 }
 
 /// Launches a program and records it to its end.
-pub fn launch(settings: &FeatureSettings, command: &[OsString], follow: bool) -> Result<FeatureOutcome, RecordError> {
-    let signals = Signals::watch()?;
-    let mut recording = Recording::new(settings, follow, Clock::start())?;
+pub fn launch(
+    settings: &FeatureSettings,
+    command: &[OsString],
+    follow: bool,
+    lead: &Lead<'_>,
+) -> Result<FeatureOutcome, RecordError> {
+    let mut recording = Recording::new(settings, follow, lead.clock)?;
     let mut launch = Launch::start(command, follow)?;
     let status = loop {
         match launch.next(Some(TICK))? {
@@ -68,34 +73,28 @@ pub fn launch(settings: &FeatureSettings, command: &[OsString], follow: bool) ->
                 }
             }
         }
-        signals.forward(launch.pid());
+        lead.signals().forward(launch.pid());
         recording.tick()?;
+        lead.so_far(|| recording.so_far(words(command)))?;
     };
     drop(launch);
     recording.conclude(words(command), Some(shell_status(status)))
 }
 
-/// Records a running process until the time is up, it has ended, or a signal says that it is enough.
-pub fn attach(
-    settings: &FeatureSettings,
-    pid: i32,
-    duration: Option<Duration>,
-    lead: &Lead<'_>,
-) -> Result<FeatureOutcome, RecordError> {
-    let command = std::fs::read(format!("/proc/{pid}/cmdline")).map_err(RecordError::system("look at the process"))?;
-    let command = command.split(|&byte| byte == 0).map(|word| String::from_utf8_lossy(word).into_owned());
-    let command = command.filter(|word| !word.is_empty()).collect();
+/// Records running processes until the time is up, they have ended, or a signal says that it is enough.
+pub fn attach(settings: &FeatureSettings, pids: &[i32], lead: &Lead<'_>) -> Result<FeatureOutcome, RecordError> {
+    let command = commands(pids);
     let mut recording = Recording::new(settings, true, lead.clock)?;
-    recording.events.follow(pid)?;
-    recording.begin(pid, true)?;
-    lead.begin();
-    let end = duration.map(|duration| Instant::now() + duration);
-    while !lead.signals.ends()
-        && end.is_none_or(|end| Instant::now() < end)
-        && Path::new(&format!("/proc/{pid}/maps")).exists()
-        && !crate::feature::task_list::is_over(pid)
-    {
+    for &pid in pids {
+        recording.events.follow(pid)?;
+        recording.begin(pid, true)?;
+    }
+    let end = lead.begin();
+    let runs =
+        |pid: &i32| Path::new(&format!("/proc/{pid}/maps")).exists() && !crate::feature::task_list::is_over(*pid);
+    while !lead.ends() && pids.iter().any(runs) {
         recording.tick()?;
+        lead.so_far(|| recording.so_far(command.clone()))?;
         std::thread::sleep(end.map_or(TICK, |end| end.saturating_duration_since(Instant::now()).min(TICK)));
     }
     recording.conclude(command, None)
@@ -145,7 +144,8 @@ impl Recording {
         if !midway {
             self.watch_objects(pid)?;
         }
-        if !std::mem::replace(&mut self.heard, true) {
+        // Those of children are heard with their parent's.
+        if !std::mem::replace(&mut self.heard, true) || midway {
             self.reader.hear_threads(pid);
         }
         self.reader.tell(Update::Process { pid, own: own_number(pid), start: ticks(), midway, like: None });
@@ -232,10 +232,23 @@ impl Recording {
             let program = command.first().cloned().unwrap_or_default();
             return Err(RecordError::NoRegions { program });
         }
-        for ((place, reason), count) in self.refused {
-            self.loss.push(Loss { what: LossKind::SkippedFunctions, place, count: count as i64, reason });
-        }
-        let profile = assemble(Facts {
+        let facts = self.facts(command, collected, status);
+        Ok(FeatureOutcome { profile: assemble(facts), status })
+    }
+
+    /// The profile so far.
+    fn so_far(&self, command: Vec<String>) -> Result<Profile, RecordError> {
+        Ok(assemble(self.facts(command, self.reader.so_far()?, None)))
+    }
+
+    fn facts(&self, command: Vec<String>, collected: Collected, status: Option<i32>) -> Facts<'_> {
+        let refused = self.refused.iter().map(|((place, reason), &count)| Loss {
+            what: LossKind::SkippedFunctions,
+            place: place.clone(),
+            count: count as i64,
+            reason: reason.clone(),
+        });
+        Facts {
             command,
             clock: &self.clock,
             collected,
@@ -246,9 +259,8 @@ impl Recording {
             sites: Some(self.sites),
             beside: None,
             status,
-            loss: self.loss,
-        });
-        Ok(FeatureOutcome { profile, status })
+            loss: self.loss.iter().cloned().chain(refused).collect(),
+        }
     }
 }
 

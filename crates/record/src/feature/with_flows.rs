@@ -15,9 +15,9 @@ use super::assemble::{Facts, assemble};
 use super::choice::Choice;
 use super::event_cost::event_ticks;
 use super::pid_namespace_map::own_number;
-use super::reader::{Reader, Update};
+use super::reader::{Collected, Reader, Update};
 use super::region_file::RegionFile;
-use super::sampling::SupplementarySamples;
+use super::sampling::{SupplementarySamples, SupplementaryTimes};
 use super::session::{words, written_by_program};
 use super::settings::{FeatureSettings, FeatureTarget};
 use crate::RecordError;
@@ -96,7 +96,7 @@ impl<'a> Trace<'a> {
         let reader = Reader::start(None, self.choice.clone())?;
         reader.tell(Update::File(self.file.clone()));
         reader.hear_threads(pid);
-        self.samples = self.sample_hz.and_then(|hertz| SupplementarySamples::start(pid, hertz));
+        self.samples = self.sample_hz.and_then(|hertz| SupplementarySamples::start(&[pid], hertz));
         reader.tell(Update::Process { pid, own: own_number(pid), start: ticks(), midway: false, like: None });
         (self.pid, self.reader) = (pid, Some(reader));
         Ok(())
@@ -111,28 +111,38 @@ impl<'a> Trace<'a> {
     ///
     /// # Errors
     /// If nothing that ran has regions.
-    pub fn finish(self, status: i32) -> Result<FeatureRows, RecordError> {
-        let beside = self.samples.and_then(SupplementarySamples::finish);
-        let mut collected = self.reader.ok_or(RecordError::Ended)?.finish()?;
-        if !self.follow {
-            collected.keep_only(self.pid);
-        }
+    pub fn finish(mut self, status: i32) -> Result<FeatureRows, RecordError> {
+        let beside = self.samples.take().and_then(SupplementarySamples::finish);
+        let collected = self.reader.take().ok_or(RecordError::Ended)?.finish()?;
         if collected.catalog.objects.is_empty() && collected.catalog.unreadable.is_empty() {
             return Err(RecordError::NoRegions { program: self.command.into_iter().next().unwrap_or_default() });
         }
-        Ok(FeatureRows::of(Facts {
-            command: self.command,
+        Ok(FeatureRows::of(self.facts(collected, beside, Some(status))))
+    }
+
+    /// The profile so far. What samples tell of regions without sites comes in the end.
+    pub fn so_far(&self) -> Option<Profile> {
+        let collected = self.reader.as_ref()?.so_far().ok()?;
+        Some(assemble(self.facts(collected, None, None)))
+    }
+
+    fn facts(&self, mut collected: Collected, beside: Option<SupplementaryTimes>, status: Option<i32>) -> Facts<'a> {
+        if !self.follow {
+            collected.keep_only(self.pid);
+        }
+        Facts {
+            command: self.command.clone(),
             clock: self.clock,
             collected,
             method: RegionMethod::Trace,
-            choices: vec![self.choice],
+            choices: vec![self.choice.clone()],
             event_ticks: self.event_ticks,
             stopped: std::time::Duration::ZERO,
             sites: None,
             beside,
-            status: Some(status),
+            status,
             loss: Vec::new(),
-        }))
+        }
     }
 }
 

@@ -20,10 +20,10 @@ pub struct Facts<'a> {
     pub reading: Reading,
     pub finished: Vec<Finished>,
     /// Processes without measurement: (which, why).
-    pub unmeasured: Vec<(String, String)>,
+    pub unmeasured: &'a [(String, String)],
     /// Processes that lived too shortly to be measured, and programs that came too late for it.
     pub left_out: Vec<Loss>,
-    pub slices: TimeSlices,
+    pub slices: &'a TimeSlices,
     /// The launched process' exit status.
     pub status: Option<i32>,
     /// For how long launched programs were held at their start: the first, and all others, ns.
@@ -61,7 +61,7 @@ pub fn assemble(facts: Facts<'_>) -> Profile {
     let mut overhead = Overhead { start_ns: facts.held_ns[0] as i64, ..Overhead::default() };
     overhead.over(wall_ns - overhead.start_ns, recurring);
     tables.loss.extend(facts.left_out.iter().cloned());
-    for (what, why) in &facts.unmeasured {
+    for (what, why) in facts.unmeasured {
         tables.loss.push(Loss {
             what: LossKind::UnprofiledChildren,
             place: format!("process {what}"),
@@ -102,7 +102,10 @@ fn command(facts: &Facts<'_>) -> Vec<String> {
         LatencyTarget::Launch { command, .. } => {
             command.iter().map(|word| word.to_string_lossy().into_owned()).collect()
         }
-        LatencyTarget::Attach { .. } => facts.finished.first().map(|f| f.command.clone()).unwrap_or_default(),
+        LatencyTarget::Attach { .. } => match facts.finished.as_slice() {
+            [only] => only.command.clone(),
+            several => several.iter().map(|process| process.command.join(" ")).collect(),
+        },
     }
 }
 

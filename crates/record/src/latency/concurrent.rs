@@ -1,24 +1,24 @@
 //! Latencies measured beside another collector: a program that somebody else launches is attached to as soon as it is
 //! ready, by a thread of its own (the kernel binds a tracer to its thread).
 
-use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread::JoinHandle;
 
 use transect_profile_model::Profile;
 
 use super::session::Measurement;
-use super::{LatencyOutcome, LatencySettings};
+use super::{LatencyOutcome, LatencySettings, LatencyTarget};
 use crate::RecordError;
-use crate::attached_collector::AttachedCollector;
+use crate::attached_collector::{AttachedCollector, AttachedOutcome, LATENCY, Orders};
+use crate::clock::Clock;
 use crate::component_rows::place;
+use crate::lead::Lead;
 use crate::probe_session::LaunchGuard;
 
 /// A measurement that waits for its process.
 #[derive(Debug)]
 pub struct ConcurrentLatency {
     ready: Option<Sender<i32>>,
-    thread: JoinHandle<Result<LatencyOutcome, RecordError>>,
+    collector: AttachedCollector,
 }
 
 impl ConcurrentLatency {
@@ -26,13 +26,10 @@ impl ConcurrentLatency {
     ///
     /// # Errors
     /// If no thread can be had.
-    pub fn start(settings: LatencySettings) -> Result<ConcurrentLatency, RecordError> {
+    pub fn start(settings: LatencySettings, clock: Clock) -> Result<ConcurrentLatency, RecordError> {
         let (ready, process) = channel();
-        let thread = std::thread::Builder::new()
-            .name("latency".to_owned())
-            .spawn(move || measure(&settings, &process))
-            .map_err(RecordError::system("start a thread for latencies"))?;
-        Ok(ConcurrentLatency { ready: Some(ready), thread })
+        let run = move |orders: &Orders| measure(&settings, &process, &Lead::beside(orders, clock));
+        Ok(ConcurrentLatency { ready: Some(ready), collector: AttachedCollector::start(LATENCY, run)? })
     }
 
     /// Names the process, once; it is measured from now on until it ends.
@@ -43,42 +40,57 @@ impl ConcurrentLatency {
         }
     }
 
-    /// Waits for the end of the process.
+    /// The profile so far, if there is one.
+    pub fn so_far(&self) -> Option<Profile> {
+        // It hears nothing before it knows the process.
+        if self.ready.is_some() { None } else { self.collector.so_far() }
+    }
+
+    /// Ends it, after the process has.
     ///
     /// # Errors
     /// If it could not be measured: [`RecordError::EndedBefore`] if it ended too soon for that, or was not named.
-    pub fn finish(self) -> Result<LatencyOutcome, RecordError> {
+    pub fn finish(self) -> Result<Profile, RecordError> {
         drop(self.ready);
-        self.thread.join().unwrap_or(Err(RecordError::Ended))
+        Ok(self.collector.finish()?.profile)
     }
 }
 
-/// Measures a running process, which is left as it was, until it is told that it is enough.
+/// Measures running processes, which are left as they were, until it is told that it is enough.
 ///
 /// # Errors
 /// If no thread can be had.
-pub(crate) fn attach(settings: LatencySettings, pid: i32) -> Result<AttachedCollector<LatencyOutcome>, RecordError> {
-    AttachedCollector::start("latency", move |enough, begun| {
-        let mut measurement = Measurement::new(&settings)?;
-        measurement.begun = Some(begun);
-        measurement.attach(pid, None, &|| enough.load(Ordering::Acquire))?;
-        Ok(measurement.conclude(None))
+pub(crate) fn attach(settings: LatencySettings, clock: Clock) -> Result<AttachedCollector, RecordError> {
+    let LatencyTarget::Attach { pids, .. } = settings.target.clone() else { return Err(RecordError::NoCommand) };
+    AttachedCollector::start(LATENCY, move |orders| {
+        let mut measurement = Measurement::new(&settings, clock)?;
+        measurement.attach(&pids, &Lead::beside(orders, clock))?;
+        Ok(concluded(measurement))
     })
 }
 
-fn measure(settings: &LatencySettings, process: &Receiver<i32>) -> Result<LatencyOutcome, RecordError> {
+fn concluded(measurement: Measurement<'_>) -> AttachedOutcome {
+    let LatencyOutcome { profile, left_behind, .. } = measurement.conclude(None);
+    AttachedOutcome { profile, left_behind }
+}
+
+fn measure(
+    settings: &LatencySettings,
+    process: &Receiver<i32>,
+    lead: &Lead<'_>,
+) -> Result<AttachedOutcome, RecordError> {
     // Before the process is there: it may not be for long.
-    let mut measurement = Measurement::new(settings)?;
+    let mut measurement = Measurement::new(settings, lead.clock)?;
     // It is not there yet, and the agent that counts calls is left in it in any case.
     measurement.guarded = false;
     let mut guard = LaunchGuard::start(&measurement.agent);
     let ended = || RecordError::EndedBefore { what: "its functions had probes" };
     let pid = process.recv().map_err(|_| ended())?;
     guard.watch(pid);
-    let attached = measurement.attach(pid, None, &|| false);
+    let attached = measurement.attach(&[pid], lead);
     guard.dismiss();
     match attached {
-        Ok(()) => Ok(measurement.conclude(None)),
+        Ok(()) => Ok(concluded(measurement)),
         Err(RecordError::Attach(error)) if error.is_end() => Err(ended()),
         Err(error) => Err(error),
     }

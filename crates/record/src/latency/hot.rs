@@ -43,6 +43,15 @@ impl Hot {
         samples >= LEAST.max(self.samples / HOT_PART)
     }
 
+    /// Adds those of another process.
+    pub fn add_all(&mut self, other: Hot) {
+        self.samples += other.samples;
+        for (file, offsets) in other.by_file {
+            let known = self.by_file.entry(file).or_default();
+            offsets.into_iter().for_each(|(offset, count)| *known.entry(offset).or_default() += count);
+        }
+    }
+
     /// Samples taken.
     #[cfg(test)]
     pub fn samples(&self) -> u64 {

@@ -40,7 +40,7 @@ const LOADS: u32 = 8;
 const WAITING_PART: u64 = 10;
 
 /// A function of a finished process.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct MeasuredFunction {
     /// Row in the profile.
     pub row: LatencyId,
@@ -69,7 +69,7 @@ pub struct MeasuredFunction {
 }
 
 /// What is left of a process when it has ended or was let go.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Finished {
     /// Pid.
     pub pid: i32,
@@ -511,6 +511,11 @@ impl Measured {
             // Who could not take them out leaves that to the guard.
             if left_behind.is_empty() { guard.dismiss() } else { drop(guard) }
         }
+        Finished { left_behind, ..self.told(end, known, true) }
+    }
+
+    /// What its probes have counted by `end`. `lines`: with source lines.
+    pub fn told(&self, end: u64, known: &HashSet<String>, lines: bool) -> Finished {
         let session = &self.session;
         let functions = self.rows.iter().map(|&(row, id)| {
             let (site, counts) = (&session.sites[id as usize], self.counts(id));
@@ -521,7 +526,7 @@ impl Measured {
                 name: site.function.name.clone(),
                 symbol: site.function.symbol.clone(),
                 vaddr: site.function.vaddr,
-                source: if counts.calls == 0 {
+                source: if counts.calls == 0 || !lines {
                     Default::default()
                 } else {
                     session.source_line(site.object, site.function.vaddr)
@@ -551,14 +556,14 @@ impl Measured {
         Finished {
             pid: self.identity.pid,
             parent: self.identity.parent,
-            executable: std::mem::take(&mut self.identity.executable),
-            command: std::mem::take(&mut self.identity.command),
+            executable: self.identity.executable.clone(),
+            command: self.identity.command.clone(),
             span: (self.began, end),
             objects: objects.collect(),
             probes,
             functions,
-            refused: std::mem::take(&mut self.refused),
-            unwritten: std::mem::take(&mut self.unwritten),
+            refused: self.refused.clone(),
+            unwritten: self.unwritten.clone(),
             unreadable: session.unreadable.clone(),
             toggles: self.toggles,
             toggling_ticks: self.toggling_ticks,
@@ -567,8 +572,8 @@ impl Measured {
             abandoned: header.abandoned.load(Relaxed),
             untimed: header.untimed.load(Relaxed),
             unread: header.unread.load(Relaxed),
-            troubles: std::mem::take(&mut self.troubles),
-            left_behind,
+            troubles: self.troubles.clone(),
+            left_behind: Vec::new(),
         }
     }
 }

@@ -23,15 +23,18 @@ pub(crate) use concurrent::{ConcurrentLatency, attach, merge};
 pub use settings::{DEFAULT_BUDGET, DEFAULT_EPOCH, LatencyOutcome, LatencySettings, LatencyTarget};
 pub use time_slices::TimeSlices;
 
+use transect_profile_model::Profile;
+
 use crate::RecordError;
 
 /// Measures the latency of functions.
 ///
-/// A launched program keeps its standard streams; nothing is printed.
+/// A launched program keeps its standard streams; nothing is printed. `snapshot` takes the profile so far: see
+/// [`LatencySettings::interval`], and when SIGUSR2 asks for it.
 ///
 /// # Errors
 /// As [`crate::record`] for programs that can't be started. For processes that can't be attached to, the reason and
 /// what to do about it; the process is untouched then.
-pub fn record(settings: &LatencySettings) -> Result<LatencyOutcome, RecordError> {
-    session::run(settings)
+pub fn record(settings: &LatencySettings, snapshot: &mut dyn FnMut(&Profile)) -> Result<LatencyOutcome, RecordError> {
+    session::run(settings, snapshot)
 }

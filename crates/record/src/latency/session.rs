@@ -5,11 +5,10 @@ use std::collections::HashSet;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::rc::Rc;
-use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use transect_attach::{Launch, LaunchEvent, Target};
-use transect_profile_model::{LatencyId, LatencySampling, Loss, LossKind};
+use transect_profile_model::{LatencyId, LatencySampling, Loss, LossKind, Profile};
 
 use super::assemble::assemble;
 use super::measured::{Finished, Measured};
@@ -19,10 +18,12 @@ use super::steer::Costs;
 use super::wanted::Wanted;
 use super::{LatencyOutcome, LatencySettings, LatencyTarget, TimeSlices};
 use crate::RecordError;
-use crate::clock::Clock;
+use crate::clock::{Clock, ticks};
 use crate::launch::find_beside;
+use crate::lead::Lead;
 use crate::liveness::is_alive;
 use crate::probe_session::{Guard, LaunchGuard, Plans, ProbeSession, load, open_cleaned, plan};
+use crate::session::left_out;
 use crate::signals::Signals;
 
 /// File name of the image that is loaded into the process.
@@ -54,38 +55,37 @@ pub(super) struct Measurement<'a> {
     known: HashSet<String>,
     /// Processes that could not be measured: (executable, reason).
     pub unmeasured: Vec<(String, String)>,
-    /// What running processes came to execute.
+    /// Running processes that could not be measured, and what they came to execute.
     replaced: Vec<Loss>,
     /// How long programs live that were started.
     short_lived: ShortLived,
     next_epoch: Instant,
     /// Another process puts back what we have attached to if we are killed.
     pub guarded: bool,
-    /// Hears when a process that was attached to has its probes.
-    pub begun: Option<Sender<()>>,
     /// For how long programs that were launched were held until they had their probes: the first, and those that it started, ns.
     held_ns: [u64; 2],
 }
 
 /// See [`super::record`].
-pub fn run(settings: &LatencySettings) -> Result<LatencyOutcome, RecordError> {
-    let signals = match &settings.target {
-        LatencyTarget::Attach { .. } => Signals::watch_running()?,
-        LatencyTarget::Launch { .. } => Signals::watch()?,
+pub fn run(settings: &LatencySettings, snapshot: &mut dyn FnMut(&Profile)) -> Result<LatencyOutcome, RecordError> {
+    let (signals, duration) = match &settings.target {
+        LatencyTarget::Attach { duration, .. } => (Signals::watch_running()?, *duration),
+        LatencyTarget::Launch { .. } => (Signals::watch()?, None),
     };
-    let mut measurement = Measurement::new(settings)?;
+    let lead = Lead::alone(signals, duration, settings.interval, snapshot);
+    let mut measurement = Measurement::new(settings, lead.clock)?;
     let status = match &settings.target {
-        LatencyTarget::Attach { pid, duration } => {
-            measurement.attach(*pid, *duration, &|| signals.ends())?;
+        LatencyTarget::Attach { pids, .. } => {
+            measurement.attach(pids, &lead)?;
             None
         }
-        LatencyTarget::Launch { command, follow } => Some(measurement.launch(command, *follow, &signals)?),
+        LatencyTarget::Launch { command, follow } => Some(measurement.launch(command, *follow, &lead)?),
     };
     let outcome = measurement.conclude(status);
     // A process may end at any step of it.
     let measured = outcome.profile.meta.latency.as_ref().is_some_and(|session| session.probes_installed > 0);
-    match settings.target {
-        LatencyTarget::Attach { pid, .. } if !measured && !is_alive(pid.cast_unsigned()) => {
+    match &settings.target {
+        LatencyTarget::Attach { pids, .. } if !measured && !pids.iter().any(|pid| is_alive(pid.cast_unsigned())) => {
             Err(RecordError::EndedBefore { what: "its functions had probes" })
         }
         _ => Ok(outcome),
@@ -93,8 +93,7 @@ pub fn run(settings: &LatencySettings) -> Result<LatencyOutcome, RecordError> {
 }
 
 impl<'a> Measurement<'a> {
-    pub(super) fn new(settings: &'a LatencySettings) -> Result<Self, RecordError> {
-        let clock = Clock::start();
+    pub(super) fn new(settings: &'a LatencySettings, clock: Clock) -> Result<Self, RecordError> {
         let reading = Reading::calibrate(settings.metric)?;
         let ticks_per_ns = clock.rate();
         Ok(Self {
@@ -116,53 +115,84 @@ impl<'a> Measurement<'a> {
             short_lived: ShortLived::default(),
             next_epoch: Instant::now() + settings.epoch,
             guarded: true,
-            begun: None,
             held_ns: [0; 2],
         })
     }
 
-    /// Measures a running process until the time is up, it has ended, or somebody says that it is enough.
-    pub(super) fn attach(
-        &mut self,
-        pid: i32,
-        duration: Option<Duration>,
-        enough: &dyn Fn() -> bool,
-    ) -> Result<(), RecordError> {
-        let target = open_cleaned(pid)?;
-        if self.settings.hot {
-            self.wanted.hot = Some(super::hot::sample(&target, Duration::from_secs(1))?);
+    /// Measures running processes until they have ended, or `lead` says that it is enough. Those of several that can't be
+    /// measured are noted.
+    pub(super) fn attach(&mut self, pids: &[i32], lead: &Lead<'_>) -> Result<(), RecordError> {
+        let (mut measured, mut refused, mut first_error) = (Vec::new(), 0, None);
+        for &pid in pids {
+            match self.attach_one(pid) {
+                Ok(true) => measured.push(pid),
+                Ok(false) => {}
+                Err(error) => {
+                    self.replaced.push(left_out(&format!("latency of process {pid}"), &error));
+                    first_error.get_or_insert(error);
+                    refused += 1;
+                }
+            }
+            // Those that have their probes already may load something meanwhile.
+            self.tick();
         }
-        if !self.measure_running(target)? {
-            return Ok(());
+        match first_error {
+            Some(error) if refused == pids.len() => return Err(error),
+            _ if measured.is_empty() => return Ok(()),
+            _ => {}
         }
-        if let Some(begun) = self.begun.take() {
-            // Whoever waits may have given up.
-            let _ = begun.send(());
-        }
-        let end = duration.map(|duration| Instant::now() + duration);
+        let end = lead.begin();
         let mut look = Instant::now();
-        let mut successor = None;
-        while !enough() && end.is_none_or(|end| Instant::now() < end) {
+        let mut successors: Vec<(i32, Instant)> = Vec::new();
+        while !lead.ends() {
             if look.elapsed() >= LOOK_EVERY {
-                if !self.processes.iter().any(Measured::is_alive) && !is_alive(pid.cast_unsigned()) {
+                measured.retain(|&pid| self.is_there(pid));
+                if measured.is_empty() {
                     break;
                 }
                 look = Instant::now();
             }
-            if self.processes.iter().any(Measured::is_replaced) {
+            let replaced = self.processes.iter().filter(|process| process.is_replaced());
+            let replaced: Vec<i32> = replaced.flat_map(|process| process.pids.iter().copied()).collect();
+            for pid in replaced {
                 self.leave(pid);
-                successor = Some(Instant::now());
+                successors.push((pid, Instant::now()));
             }
-            if successor.is_some_and(|since| since.elapsed() >= LOADS) {
-                successor = None;
+            for (pid, _) in successors.extract_if(.., |(_, since)| since.elapsed() >= LOADS) {
                 self.succeed(pid);
             }
             self.tick();
+            lead.so_far(|| Ok(self.so_far()))?;
             let until = end.map_or(self.next_epoch, |end| end.min(self.next_epoch));
             std::thread::park_timeout(until.saturating_duration_since(Instant::now()));
         }
         self.finish_all(true);
         Ok(())
+    }
+
+    /// Begins to measure one of the processes; false if it has nothing to be measured.
+    fn attach_one(&mut self, pid: i32) -> Result<bool, RecordError> {
+        let target = open_cleaned(pid)?;
+        if self.settings.hot {
+            let hot = super::hot::sample(&target, Duration::from_secs(1))?;
+            self.wanted.hot.get_or_insert_default().add_all(hot);
+        }
+        self.measure_running(target)
+    }
+
+    /// Whether a process that was attached to goes on. One that has ended is finished: its time is over.
+    fn is_there(&mut self, pid: i32) -> bool {
+        match self.processes.iter().position(|process| process.pids.contains(&pid)) {
+            Some(index) if self.processes[index].is_alive() => true,
+            // The last one's end is that of the measurement.
+            Some(index) if self.processes.len() > 1 => {
+                let process = self.processes.swap_remove(index);
+                self.finish(process, true);
+                false
+            }
+            Some(_) => false,
+            None => is_alive(pid.cast_unsigned()),
+        }
     }
 
     /// A running process executes another program, and has its probes no more: it gets new ones.
@@ -204,7 +234,7 @@ impl<'a> Measurement<'a> {
     }
 
     /// Measures a program from its first own instruction to the end of the launched process; gives its status.
-    fn launch(&mut self, command: &[std::ffi::OsString], follow: bool, signals: &Signals) -> Result<i32, RecordError> {
+    fn launch(&mut self, command: &[std::ffi::OsString], follow: bool, lead: &Lead<'_>) -> Result<i32, RecordError> {
         if command.is_empty() {
             return Err(RecordError::NoCommand);
         }
@@ -231,8 +261,9 @@ impl<'a> Measurement<'a> {
                     }
                 }
             }
-            signals.forward(launch.pid());
+            lead.signals().forward(launch.pid());
             self.tick();
+            lead.so_far(|| Ok(self.so_far()))?;
         };
         // Descendants that outlive the launched process go on without us.
         self.finish_all(true);
@@ -361,20 +392,31 @@ impl<'a> Measurement<'a> {
         }
     }
 
-    pub(super) fn conclude(self, status: Option<i32>) -> LatencyOutcome {
+    pub(super) fn conclude(mut self, status: Option<i32>) -> LatencyOutcome {
         let left_behind = self.finished.iter().flat_map(|process| process.left_behind.clone()).collect();
-        let profile = assemble(super::assemble::Facts {
+        let finished = std::mem::take(&mut self.finished);
+        LatencyOutcome { profile: self.profile(finished, status), status, left_behind }
+    }
+
+    /// The profile up to the last epoch, without source lines, which take their time. Processes go on.
+    pub(super) fn so_far(&self) -> Profile {
+        let mut finished = self.finished.clone();
+        finished.extend(self.processes.iter().map(|process| process.told(ticks(), &self.known, false)));
+        self.profile(finished, None)
+    }
+
+    fn profile(&self, finished: Vec<Finished>, status: Option<i32>) -> Profile {
+        assemble(super::assemble::Facts {
             settings: self.settings,
             clock: &self.clock,
             reading: self.reading,
-            finished: self.finished,
-            unmeasured: self.unmeasured,
-            left_out: self.short_lived.losses().into_iter().chain(self.replaced).collect(),
-            slices: self.slices,
+            finished,
+            unmeasured: &self.unmeasured,
+            left_out: self.short_lived.losses().into_iter().chain(self.replaced.iter().cloned()).collect(),
+            slices: &self.slices,
             status,
             held_ns: self.held_ns,
-        });
-        LatencyOutcome { profile, status, left_behind }
+        })
     }
 }
 

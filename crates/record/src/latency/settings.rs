@@ -13,11 +13,11 @@ pub enum LatencyTarget {
         /// Measure its child processes too.
         follow: bool,
     },
-    /// A running process; left as it was found.
+    /// Running processes; left as they were found.
     Attach {
-        /// Process id.
-        pid: i32,
-        /// How long; `None`: until it ends, or until a signal ends the measurement.
+        /// Process ids.
+        pids: Vec<i32>,
+        /// How long; `None`: until they end, or until a signal ends the measurement.
         duration: Option<Duration>,
     },
 }
@@ -40,6 +40,8 @@ pub struct LatencySettings {
     pub metric: Metric,
     /// Time between two switchings on.
     pub epoch: Duration,
+    /// Hand out a snapshot this often.
+    pub interval: Option<Duration>,
 }
 
 /// Default of [`LatencySettings::epoch`], the paper's.

@@ -12,10 +12,11 @@ use super::collected::Timeline;
 use super::recording::{Followed, SchedOptions, SchedRecording};
 use super::watched::{Keep, Watched};
 use crate::attached_collector::AttachedCollector;
-use crate::attached_flows::{AttachedFlowSettings, AttachedFlows};
+use crate::attached_flows::{self, AttachedFlowSettings};
 use crate::clock::Clock;
 use crate::error::RecordError;
 use crate::feature::{FeatureSettings, attached};
+use crate::attached_collector::{FLOW, LATENCY};
 use crate::latency::{self, LatencySettings};
 use crate::session::left_out;
 use crate::signals::Signals;
@@ -51,12 +52,12 @@ pub struct SchedSession {
     pub options: SchedOptions,
     /// Search the samples for the functions that finally hold the time, too.
     pub walk: bool,
-    /// Sample durations of functions of this running process, too.
-    pub latency: Option<(i32, LatencySettings)>,
-    /// Count calls between components of this running process, too.
+    /// Sample durations of functions of running processes, too.
+    pub latency: Option<LatencySettings>,
+    /// Count calls between components of running processes, too.
     pub flows: Option<AttachedFlowSettings>,
-    /// Record the features of this running process, too.
-    pub features: Option<(i32, FeatureSettings)>,
+    /// Record the features of running processes, too.
+    pub features: Option<FeatureSettings>,
     /// Hand out a snapshot this often.
     pub interval: Option<Duration>,
     /// Files and folders that will be written afterwards: kept writable when privileges are dropped.
@@ -103,20 +104,26 @@ pub fn record(session: &SchedSession, snapshot: Snapshot<'_>) -> Result<SchedRec
     recording.begin(clock.started_monotonic_ns())?;
     // Before privileges are dropped; later for what is loaded later.
     let traced = session.latency.is_some();
-    let features =
-        session.features.clone().map(|(pid, settings)| attached::start(settings, pid, clock, traced)).transpose()?;
-    let enough = features.as_ref().is_some_and(|features| features.wait_begun(|| signals.ends()));
-    let keep = Keep { writes: &session.writes, probes: features.is_some() };
+    let mut beside = Vec::new();
+    if let Some(settings) = session.features.clone() {
+        beside.push(attached::start(settings, clock, traced)?);
+    }
+    let wait_begun = |beside: &[AttachedCollector]| beside.iter().any(|one| one.wait_begun(|| signals.ends()));
+    let enough = wait_begun(&beside);
+    let keep = Keep { writes: &session.writes, probes: !beside.is_empty() };
     let mut watched = match &session.target {
         SchedTarget::Launch { command, .. } => Watched::launch(command, &recording, keep)?,
         SchedTarget::Running { followed } => Watched::attach(followed, &recording, keep)?,
     };
-    let latencies = session.latency.clone().map(|(pid, settings)| latency::attach(settings, pid)).transpose()?;
-    let flows = session.flows.clone().map(|settings| AttachedFlows::start(settings, clock)).transpose()?;
+    let begun = beside.len();
+    if let Some(settings) = session.flows.clone() {
+        beside.push(attached_flows::start(settings, clock)?);
+    }
+    if let Some(settings) = session.latency.clone() {
+        beside.push(latency::attach(settings, clock)?);
+    }
     // Large programs take a moment to get their probes, which is not the recording that was asked for.
-    let enough = enough
-        || latencies.as_ref().is_some_and(|latencies| latencies.wait_begun(|| signals.ends()))
-        || flows.as_ref().is_some_and(|flows| flows.wait_begun(|| signals.ends()));
+    let enough = enough || wait_begun(&beside[begun..]);
     let duration = if enough { Some(Duration::ZERO) } else { session.duration };
     let limit = duration.map(|duration| Instant::now() + duration);
     let mut next = Snapshots::new(session.interval);
@@ -129,8 +136,12 @@ pub fn record(session: &SchedSession, snapshot: Snapshot<'_>) -> Result<SchedRec
             break false;
         }
         if next.is_due(&signals) {
-            let mut profile = empty(&clock, watched.command().to_vec(), clock.elapsed_ns(), None);
-            let timeline = so_far(&recording, walk.as_mut(), &options, &clock, &mut profile);
+            let (command, wall_ns) = (watched.command().to_vec(), clock.elapsed_ns());
+            let so_far = |one: &AttachedCollector| (one.name, one.so_far().ok_or(RecordError::Busy));
+            let mut found: Found = beside.iter().map(so_far).collect();
+            let mut profile = take_flows(&mut found, empty(&clock, command, wall_ns, None));
+            let timeline = scheduled_so_far(&recording, walk.as_mut(), &options, &clock, &mut profile);
+            add(found, &mut profile);
             snapshot(&profile, timeline.ok().as_mut());
         }
     };
@@ -140,26 +151,18 @@ pub fn record(session: &SchedSession, snapshot: Snapshot<'_>) -> Result<SchedRec
         }
     }
     let wall_ns = clock.elapsed_ns();
-    let latencies = latencies.map(AttachedCollector::finish);
-    let features = features.map(AttachedCollector::finish);
-    let flows = flows.map(AttachedFlows::finish);
+    let mut left_behind = Vec::new();
+    let mut finish = |one: AttachedCollector| {
+        let found = (one.name, one.finish());
+        (found.0, found.1.map(|outcome| {
+            left_behind.extend(outcome.left_behind);
+            outcome.profile
+        }))
+    };
+    let mut found: Found = beside.into_iter().map(&mut finish).collect();
     let command = watched.command().to_vec();
     let status = watched.status(&HashMap::default())?;
-    let mut left_behind = Vec::new();
-    let mut profile = match flows {
-        Some(Ok(outcome)) => {
-            left_behind.extend(outcome.left_behind);
-            let mut profile = outcome.profile;
-            (profile.meta.command, profile.meta.wall_ns, profile.meta.exit_status) = (command, wall_ns, status);
-            profile
-        }
-        flows => {
-            let mut profile = empty(&clock, command, wall_ns, status);
-            let why = flows.and_then(Result::err);
-            profile.loss.extend(why.map(|why| left_out("flow", &why)));
-            profile
-        }
-    };
+    let mut profile = take_flows(&mut found, empty(&clock, command, wall_ns, status));
     if let Some(walk) = walk
         && let Err(why) = walk.finish(&recording, &options, &clock, &mut profile)
     {
@@ -171,24 +174,35 @@ pub fn record(session: &SchedSession, snapshot: Snapshot<'_>) -> Result<SchedRec
         profile.meta.wall_ns = wall_ns.max(collected.session.end_ns);
     }
     let timeline = collected.merge_into(&mut profile);
-    match features {
-        Some(Ok(features)) => attached::merge(&mut profile, features),
-        Some(Err(why)) => profile.loss.push(left_out("feature", &why)),
-        None => {}
-    }
-    match latencies {
-        Some(Ok(outcome)) => {
-            latency::merge(&mut profile, outcome.profile);
-            left_behind.extend(outcome.left_behind);
-        }
-        Some(Err(why)) => profile.loss.push(left_out("latency", &why)),
-        None => {}
-    }
+    add(found, &mut profile);
     Ok(SchedRecorded { profile, timeline, status, left_behind })
 }
 
+/// What other collectors have found, by their names.
+type Found = Vec<(&'static str, Result<Profile, RecordError>)>;
+
+/// The profile of calls, if there is one among them: the scheduler's rows are put into that, else into the `empty` one.
+fn take_flows(found: &mut Found, empty: Profile) -> Profile {
+    let Some(at) = found.iter().position(|one| one.0 == FLOW && one.1.is_ok()) else { return empty };
+    let Ok(mut flows) = found.swap_remove(at).1 else { return empty };
+    (flows.meta.command, flows.meta.wall_ns) = (empty.meta.command, empty.meta.wall_ns);
+    flows.meta.exit_status = empty.meta.exit_status;
+    flows
+}
+
+/// Adds what the others have found. What goes wrong with one takes nothing from the rest.
+fn add(found: Found, profile: &mut Profile) {
+    for (name, found) in found {
+        match found {
+            Ok(latencies) if name == LATENCY => latency::merge(profile, latencies),
+            Ok(features) => attached::merge(profile, features),
+            Err(why) => profile.loss.push(left_out(name, &why)),
+        }
+    }
+}
+
 /// Puts what was recorded up to now into `profile`.
-fn so_far(
+fn scheduled_so_far(
     recording: &SchedRecording,
     walk: Option<&mut WalkAfterRecording>,
     options: &SchedOptions,
@@ -263,7 +277,7 @@ pub fn record_with_flows(
     let options = options.unwrap_or(&defaults);
     let mut with_scheduler = |flows: &Profile| {
         let mut profile = flows.clone();
-        let timeline = so_far(&recording, walk.as_mut(), options, &clock, &mut profile);
+        let timeline = scheduled_so_far(&recording, walk.as_mut(), options, &clock, &mut profile);
         snapshot(&profile, timeline.ok().as_mut());
     };
     let mut recorded = crate::session::run(flows, beside, clock, &mut with_scheduler)?;

@@ -7,10 +7,10 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use transect_profile_model::{Profile, RegionMethod};
-use transect_record::feature::{FeatureSettings, FeatureTarget, record};
+use transect_record::feature::{FeatureSettings, FeatureTarget};
 use transect_testkit::judged;
 
-use crate::program::{Program, alone, build, check_times, entries, settings};
+use crate::program::{Program, alone, build, check_times, entries, record, settings};
 
 pub struct Running {
     child: Child,
@@ -92,7 +92,10 @@ impl Drop for Running {
 }
 
 fn attach(pid: i32) -> FeatureSettings {
-    settings(FeatureTarget::Attach { pid, duration: Some(Duration::from_millis(1500)) }, RegionMethod::Probe)
+    settings(
+        FeatureTarget::Attach { pids: vec![pid], duration: Some(Duration::from_millis(1500)) },
+        RegionMethod::Probe,
+    )
 }
 
 /// Records as soon as the one before has let go: that may take a fraction of a second longer than its text is clean.
@@ -186,7 +189,7 @@ fn a_recorder_that_is_killed_leaves_nothing_behind() {
 fn records_until_it_is_killed() {
     let Ok(pid) = std::env::var("TRANSECT_TEST_PID") else { return };
     let mut settings = attach(pid.parse().unwrap());
-    settings.target = FeatureTarget::Attach { pid: pid.parse().unwrap(), duration: None };
+    settings.target = FeatureTarget::Attach { pids: vec![pid.parse().unwrap()], duration: None };
     let _ = record(&settings);
 }
 
@@ -198,7 +201,7 @@ fn the_selection_changes_while_it_is_recorded() {
     let path = folder.path().join("selection");
     let mut settings = attach(running.pid());
     settings.selection = Some(path.clone());
-    settings.target = FeatureTarget::Attach { pid: running.pid(), duration: Some(Duration::from_secs(2)) };
+    settings.target = FeatureTarget::Attach { pids: vec![running.pid()], duration: Some(Duration::from_secs(2)) };
     judged("a selection that changes", || changes_while_recorded(&running, &settings, &path));
     std::fs::write(&path, "nonsense\n").unwrap();
     let error = record(&settings).unwrap_err().to_string();

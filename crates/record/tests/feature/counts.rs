@@ -3,9 +3,9 @@
 use std::ffi::OsString;
 
 use transect_profile_model::{Loss, Profile, RegionMethod};
-use transect_record::feature::{FeatureTarget, Overflow, record};
+use transect_record::feature::{FeatureTarget, Overflow};
 
-use crate::program::{alone, build, check_times, entries, settings};
+use crate::program::{alone, build, check_times, entries, record, settings};
 
 pub fn is_exact(profile: &Profile, workers: i64, rounds: i64) {
     let inner = (rounds + 2) / 3;

@@ -4,10 +4,10 @@ use std::ffi::OsString;
 use std::process::Command;
 
 use transect_profile_model::RegionMethod;
-use transect_record::feature::{FeatureTarget, record};
+use transect_record::feature::FeatureTarget;
 
 use crate::counts::is_exact;
-use crate::program::{alone, build, build_with, settings};
+use crate::program::{alone, build, build_with, record, settings};
 
 #[test]
 fn a_pid_namespace_of_its_own() {

@@ -7,8 +7,9 @@ use std::process::Command;
 use std::sync::{Mutex, MutexGuard, Once};
 
 use transect_profile_model::{Dependence, Profile, RegionMethod};
+use transect_record::RecordError;
 use transect_record::feature::{
-    DEFAULT_BUDGET, DEFAULT_SAMPLE_HZ, FeatureOutcome, FeatureSettings, FeatureTarget, Overflow, record,
+    DEFAULT_BUDGET, DEFAULT_SAMPLE_HZ, FeatureOutcome, FeatureSettings, FeatureTarget, Overflow,
 };
 
 /// One recording at a time: a launch reaps all children of its process.
@@ -74,8 +75,14 @@ pub fn settings(target: FeatureTarget, method: RegionMethod) -> FeatureSettings 
         overflow: Overflow::Block,
         sample_hz: DEFAULT_SAMPLE_HZ,
         budget: DEFAULT_BUDGET,
+        interval: None,
         model: None,
     }
+}
+
+/// Records without snapshots.
+pub fn record(settings: &FeatureSettings) -> Result<FeatureOutcome, RecordError> {
+    transect_record::feature::record(settings, &mut |_| {})
 }
 
 impl Program {

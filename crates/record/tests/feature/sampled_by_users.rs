@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use transect_bpf_collect::thread_samples;
 use transect_profile_model::{Profile, RegionMethod};
-use transect_record::feature::{FeatureTarget, record};
+use transect_record::feature::FeatureTarget;
 use transect_testkit::judged;
 
-use crate::program::{alone, build, check_times, settings};
+use crate::program::{alone, build, check_times, record, settings};
 
 /// Who has no rights at all.
 const NOBODY: &str = "65534";
@@ -122,7 +122,7 @@ fn samples_its_own_program() {
         }
         std::thread::sleep(Duration::from_millis(300));
         judged("samples of a running process", || {
-            let target = FeatureTarget::Attach { pid, duration: Some(Duration::from_secs(2)) };
+            let target = FeatureTarget::Attach { pids: vec![pid], duration: Some(Duration::from_secs(2)) };
             judge(&record(&settings(target, RegionMethod::Sample)).unwrap().profile)
         });
     }

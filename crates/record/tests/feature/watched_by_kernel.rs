@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use transect_bpf_collect::privilege;
 use transect_profile_model::{Loss, LossKind, Profile, RegionMethod};
-use transect_record::feature::{FeatureTarget, record};
+use transect_record::feature::FeatureTarget;
 use transect_testkit::judged;
 
 use crate::attached::Running;
 use crate::counts::{is_exact, is_unwound};
-use crate::program::{alone, build, check_times, entries, settings};
+use crate::program::{alone, build, check_times, entries, record, settings};
 
 /// Says why if not.
 fn can_watch() -> bool {
@@ -98,7 +98,7 @@ fn a_running_process() {
     let running = Running::start();
     judged("a running process, watched by the kernel", || {
         let before = running.rounds();
-        let target = FeatureTarget::Attach { pid: running.pid(), duration: Some(Duration::from_millis(700)) };
+        let target = FeatureTarget::Attach { pids: vec![running.pid()], duration: Some(Duration::from_millis(700)) };
         let profile = record(&settings(target, RegionMethod::Usdt)).unwrap().profile;
         let after = running.rounds();
         let found = entries(&profile);

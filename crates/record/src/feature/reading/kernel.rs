@@ -106,10 +106,10 @@ impl Reading {
         if self.tasks.processes.is_empty() {
             return;
         }
-        let Some(mut task_events) = self.task_events.take() else { return };
         let mut changes = Vec::new();
-        task_events.read(last, |pid, tid, change, now| changes.push((pid, tid, change, now)));
-        self.task_events = Some(task_events);
+        for events in &mut self.task_events {
+            events.read(last, |pid, tid, change, now| changes.push((pid, tid, change, now)));
+        }
         for (pid, tid, change, now) in changes {
             match change {
                 TaskEvent::Forked { parent, by } => self.forked((parent, by), pid, now),

@@ -7,19 +7,20 @@ use transect_bpf_collect::record::text;
 use transect_profile_model::Loss;
 
 use super::estimate::{Seen, Weights};
-use super::translation::Translation;
+use super::tables;
+use super::translation::{MarkedObjects, Translation};
 use crate::RecordError;
 use crate::clock::Clock;
 use crate::feature::choice::Choice;
-use crate::feature::session::Lead;
 use crate::feature::settings::{FeatureSettings, FeatureTarget};
+use crate::lead::Lead;
 use crate::sched::call_stack::{NO_STACK, StackNumber};
 use crate::sched::{Followed, Keep, SchedOptions, SchedRecording, Watched};
 use crate::user_samples::thread_times::Exact;
 use crate::walk::{Sum, Threads, Times};
 
 /// How often what came is translated: stacks are few, so this is seldom enough not to be felt.
-const STEP: Duration = Duration::from_millis(500);
+const STEP: Duration = Duration::from_millis(250);
 
 /// A thread as it was seen.
 #[derive(Debug)]
@@ -35,7 +36,7 @@ pub(in crate::feature) struct SampledThread {
 
 /// What was recorded.
 pub(in crate::feature) struct Sampled {
-    pub translation: Translation,
+    pub objects: MarkedObjects,
     pub threads: Vec<SampledThread>,
     /// Programs of processes.
     pub executables: HashMap<i32, String>,
@@ -55,8 +56,8 @@ pub(in crate::feature) struct Sampled {
 ///
 /// # Errors
 /// If privileges or the kernel's help are missing.
-pub(super) fn record(settings: &FeatureSettings, lead: &Lead<'_>) -> Result<Sampled, RecordError> {
-    let (clock, signals) = (&lead.clock, lead.signals);
+pub(super) fn record(settings: &FeatureSettings, pids: &[i32], lead: &Lead<'_>) -> Result<Sampled, RecordError> {
+    let (clock, signals) = (&lead.clock, lead.signals());
     let options = SchedOptions {
         sample_hz: settings.sample_hz,
         min_parallelism: Some(0),
@@ -73,16 +74,15 @@ pub(super) fn record(settings: &FeatureSettings, lead: &Lead<'_>) -> Result<Samp
             recording.prepare(program)?;
             (Watched::launch(command, &recording, keep)?, None)
         }
-        FeatureTarget::Attach { pid, duration } => {
-            let limit = duration.map(|duration| Instant::now() + duration);
-            let watched = match lead.beside {
-                Some(_) => Watched::follow(&[Followed::Process(*pid)], &recording)?,
-                None => Watched::attach(&[Followed::Process(*pid)], &recording, keep)?,
+        FeatureTarget::Attach { .. } => {
+            let followed: Vec<_> = pids.iter().map(|&pid| Followed::Process(pid)).collect();
+            let watched = match lead.is_beside() {
+                true => Watched::follow(&followed, &recording)?,
+                false => Watched::attach(&followed, &recording, keep)?,
             };
-            (watched, limit)
+            (watched, lead.begin())
         }
     };
-    lead.begin();
     let mut gathered = Gathered { translation: Translation::choosing(Choice::of(settings)), ..Gathered::default() };
     loop {
         let until = Instant::now() + STEP;
@@ -92,12 +92,17 @@ pub(super) fn record(settings: &FeatureSettings, lead: &Lead<'_>) -> Result<Samp
         if over {
             break;
         }
+        lead.so_far(|| {
+            let command = watched.command().to_vec();
+            let sampled = gathered.sampled(clock, settings.sample_hz, command, clock.elapsed_ns(), None);
+            Ok(tables::profile(clock, sampled))
+        })?;
     }
     let wall_ns = clock.elapsed_ns();
     let command = watched.command().to_vec();
     let status = watched.status(&HashMap::default())?;
     let _ = recording.finish()?;
-    Ok(gathered.finish(clock, settings.sample_hz, command, wall_ns, status))
+    Ok(gathered.sampled(clock, settings.sample_hz, command, wall_ns, status))
 }
 
 /// What one stack of one thread was seen with.
@@ -133,7 +138,14 @@ impl Gathered {
         Ok(())
     }
 
-    fn finish(self, clock: &Clock, sample_hz: u32, command: Vec<String>, wall_ns: i64, status: Option<i32>) -> Sampled {
+    fn sampled(
+        &self,
+        clock: &Clock,
+        sample_hz: u32,
+        command: Vec<String>,
+        wall_ns: i64,
+        status: Option<i32>,
+    ) -> Sampled {
         let mut seen: HashMap<u32, Vec<Seen>> = HashMap::default();
         for (key, sum) in &self.sums {
             let no_stack = key.stack == NO_STACK;
@@ -167,9 +179,9 @@ impl Gathered {
             });
         }
         Sampled {
-            translation: self.translation,
+            objects: self.translation.objects(),
             threads,
-            executables: self.executables,
+            executables: self.executables.clone(),
             parents,
             command,
             wall_ns,

@@ -12,12 +12,14 @@ use transect_profile_model::{Loss, LossKind};
 use super::estimate::{Seen, Weights};
 use super::gathered::Gathered;
 use super::kernel_stacks::{Sampled, SampledThread};
+use super::tables;
 use crate::RecordError;
 use crate::clock::{Clock, monotonic_ns};
 use crate::feature::choice::Choice;
-use crate::feature::session::Lead;
+use crate::feature::running::commands;
 use crate::feature::settings::{FeatureSettings, FeatureTarget};
 use crate::launch::{shell_status, spawn_plain};
+use crate::lead::Lead;
 use crate::process_start::Launched;
 use crate::user_samples::source::{SETTLED, Samples, threads_of};
 use crate::user_samples::stopped_samples::{self, MOST_HZ, time_of_children};
@@ -26,20 +28,25 @@ use crate::user_samples::stopped_samples::{self, MOST_HZ, time_of_children};
 ///
 /// # Errors
 /// If the kernel does not let this user sample, or the program can't be started.
-pub(super) fn record(settings: &FeatureSettings, lead: &Lead<'_>, why: &str) -> Result<Sampled, RecordError> {
-    let (clock, signals) = (&lead.clock, lead.signals);
+pub(super) fn record(
+    settings: &FeatureSettings,
+    pids: &[i32],
+    lead: &Lead<'_>,
+    why: &str,
+) -> Result<Sampled, RecordError> {
+    let (clock, signals) = (&lead.clock, lead.signals());
     let refused = |source| RecordError::NoSamples { why: why.to_owned(), paranoid: thread_samples::paranoid(), source };
     let by_events = thread_samples::is_permitted().is_ok();
     let sample_hz = if by_events { settings.sample_hz } else { settings.sample_hz.min(MOST_HZ) };
     let before = time_of_children();
     let mut gathered = Gathered::choosing(Choice::of(settings));
-    let mut samples = None;
-    let (child, pid, command, limit) = match &settings.target {
+    let mut samples = Vec::new();
+    let (child, pids, command, limit) = match &settings.target {
         FeatureTarget::Launch { command, .. } => {
             let mut error = None;
             let child = spawn_plain(command, &mut |pid| {
                 match Samples::start(by_events, pid, &[pid], sample_hz, true) {
-                    Ok(started) => samples = Some(started),
+                    Ok(started) => samples.push(started),
                     Err(source) => error = Some(source),
                 }
                 Ok(())
@@ -49,32 +56,37 @@ pub(super) fn record(settings: &FeatureSettings, lead: &Lead<'_>, why: &str) -> 
                 return Err(refused(source));
             }
             let pid = child.id().cast_signed();
-            (Some(child), pid, crate::feature::session::words(command), None)
+            (Some(child), vec![pid], crate::feature::session::words(command), None)
         }
-        FeatureTarget::Attach { pid, duration } => {
-            let tids = threads_of(*pid).map_err(RecordError::system("look at the process' threads"))?;
-            samples = Some(Samples::start(by_events, *pid, &tids, sample_hz, false).map_err(refused)?);
-            gathered.meet(*pid, &tids);
-            (None, *pid, command_of(*pid), duration.map(|duration| Instant::now() + duration))
+        FeatureTarget::Attach { .. } => {
+            for &pid in pids {
+                let tids = threads_of(pid).map_err(RecordError::system("look at the process' threads"))?;
+                samples.push(Samples::start(by_events, pid, &tids, sample_hz, false).map_err(refused)?);
+                gathered.meet(pid, &tids);
+            }
+            (None, pids.to_vec(), commands(pids), lead.begin())
         }
     };
-    let Some(mut samples) = samples else { return Err(RecordError::Ended) };
-    lead.begin();
-    let process = rustix::process::Pid::from_raw(pid).ok_or(RecordError::Ended)?;
+    if samples.is_empty() {
+        return Err(RecordError::Ended);
+    }
     loop {
-        let ended = crate::feature::task_list::is_over(pid);
+        let ended = pids.iter().all(|pid| crate::feature::task_list::is_over(*pid));
         if child.is_some() {
-            for signal in signals.to_forward() {
-                let _ = rustix::process::kill_process(process, signal);
-            }
+            pids.iter().for_each(|pid| signals.forward(*pid));
         }
         let over = ended || child.is_none() && signals.ends() || limit.is_some_and(|limit| Instant::now() >= limit);
         let horizon = monotonic_ns().saturating_sub(SETTLED);
-        let pause = samples.read(|record| gathered.waiting.push(record));
+        let pauses = samples.iter_mut().map(|samples| samples.read(|record| gathered.waiting.push(record)));
+        let pause = pauses.min().unwrap_or_default();
         gathered.take(if over { u64::MAX } else { horizon });
         if over {
             break;
         }
+        lead.so_far(|| {
+            let sampled = gathered.sampled(clock, sample_hz, by_events, command.clone(), clock.elapsed_ns(), None);
+            Ok(tables::profile(clock, sampled))
+        })?;
         std::thread::sleep(pause);
     }
     let wall_ns = clock.elapsed_ns();
@@ -82,9 +94,16 @@ pub(super) fn record(settings: &FeatureSettings, lead: &Lead<'_>, why: &str) -> 
         Some(child) => Some(shell_status(child.wait().map_err(RecordError::system("wait for the program"))?)),
         None => None,
     };
-    let mut sampled = gathered.finish(clock, sample_hz, by_events, command, wall_ns, status);
-    if let Samples::Stops(stops) = samples {
-        if let Some(error) = stops.refused
+    let mut sampled = gathered.sampled(clock, sample_hz, by_events, command, wall_ns, status);
+    let stops: Vec<_> = samples
+        .into_iter()
+        .filter_map(|samples| match samples {
+            Samples::Stops(stops) => Some(stops),
+            Samples::Events { .. } => None,
+        })
+        .collect();
+    if !stops.is_empty() {
+        if let Some(error) = stops.into_iter().find_map(|stops| stops.refused)
             && sampled.threads.iter().all(|thread| thread.seen.is_empty())
         {
             return Err(refused(std::io::Error::other(error)));
@@ -102,15 +121,9 @@ fn kill(child: Launched) {
     let _ = child.wait();
 }
 
-fn command_of(pid: i32) -> Vec<String> {
-    let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    let words = line.split(|&byte| byte == 0).map(|word| String::from_utf8_lossy(word).into_owned());
-    words.filter(|word| !word.is_empty()).collect()
-}
-
 impl Gathered {
-    fn finish(
-        mut self,
+    fn sampled(
+        &mut self,
         clock: &Clock,
         sample_hz: u32,
         by_events: bool,
@@ -121,13 +134,15 @@ impl Gathered {
         let now = monotonic_ns();
         // Programs of which nothing was sampled have regions, too.
         let files = self.files.since(self.told);
+        self.told += files.len();
         self.translation.add_files(&files);
         let period = 1e9 / f64::from(sample_hz.max(1));
         let (mut waits, mut unseen_ns, mut running_ns) = (0, 0.0, 0.0);
         let mut threads = Vec::new();
-        for mut thread in self.threads {
-            thread.times.ends(now);
-            let exact = thread.times.exact();
+        for thread in &self.threads {
+            let mut times = thread.times;
+            times.ends(now);
+            let exact = times.exact();
             let mut seen: Vec<Seen> = thread
                 .samples
                 .iter()
@@ -145,14 +160,14 @@ impl Gathered {
                 let weights = Weights { count: 0, sum: unseen, squares: unseen * period };
                 seen.push(Seen { regions: None, samples: weights, ..Seen::default() });
             }
-            waits += thread.times.waits;
+            waits += times.waits;
             unseen_ns += unseen;
             running_ns += exact.running;
             threads.push(SampledThread {
                 tid: thread.tid,
                 tgid: thread.tgid,
-                name: thread.name,
-                start_ns: thread.times.begin.saturating_sub(clock.started_monotonic_ns()) as i64,
+                name: thread.name.clone(),
+                start_ns: times.begin.saturating_sub(clock.started_monotonic_ns()) as i64,
                 exact,
                 seen,
             });
@@ -180,10 +195,10 @@ impl Gathered {
         );
         add("the kernel's code", (unseen_ns / period) as u64, reason);
         Sampled {
-            translation: self.translation,
+            objects: self.translation.objects(),
             threads,
-            executables: self.executables,
-            parents: self.parents,
+            executables: self.executables.clone(),
+            parents: self.parents.clone(),
             command,
             wall_ns,
             status,

@@ -59,27 +59,35 @@ pub struct SupplementaryTimes {
 }
 
 impl SupplementarySamples {
-    /// Of a process that is held, and all that it makes. `hertz`: as the user wishes; `None` if this user may not sample.
-    pub fn start(pid: i32, hertz: u32) -> Option<Self> {
+    /// Of processes, the one that is launched held, and all that they make. `hertz`: as the user wishes; `None` if this user may
+    /// not sample.
+    pub fn start(pids: &[i32], hertz: u32) -> Option<Self> {
         thread_samples::is_permitted().ok()?;
         let hertz = hertz.min(MOST_HZ);
         let (over, silent) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Vec::new())));
         let (flag, times) = (over.clone(), silent.clone());
         let (say, started) = channel();
+        let pids = pids.to_vec();
         let sample = move || {
             let mut gathered = Gathered::of(times);
-            let tids = threads_of(pid).unwrap_or_default();
-            let samples = Samples::start(true, pid, &tids, hertz, false);
-            if samples.is_ok() {
-                gathered.meet(pid, &tids);
+            let mut samples = Vec::new();
+            for pid in pids {
+                let tids = threads_of(pid).unwrap_or_default();
+                if let Ok(started) = Samples::start(true, pid, &tids, hertz, false) {
+                    gathered.meet(pid, &tids);
+                    samples.push(started);
+                }
             }
             // Who has asked waits for it, and lets the process go then.
-            let _ = say.send(samples.is_ok());
-            let Ok(mut samples) = samples else { return gathered };
+            let _ = say.send(!samples.is_empty());
+            if samples.is_empty() {
+                return gathered;
+            }
             loop {
                 let last = flag.load(Acquire);
                 let horizon = monotonic_ns().saturating_sub(SETTLED);
-                let pause = samples.read(|record| gathered.waiting.push(record));
+                let pauses = samples.iter_mut().map(|samples| samples.read(|record| gathered.waiting.push(record)));
+                let pause = pauses.min().unwrap_or_default();
                 gathered.take(if last { u64::MAX } else { horizon });
                 if last {
                     return gathered;

@@ -13,7 +13,7 @@ use crate::machine;
 
 /// Builds the profile.
 pub(super) fn profile(clock: &Clock, mut sampled: Sampled) -> Profile {
-    let mut feature = std::mem::take(&mut sampled.translation.feature);
+    let mut feature = std::mem::take(&mut sampled.objects.feature);
     let mut numbers: HashMap<i32, u32> = HashMap::default();
     let mut processes: Vec<Process> = Vec::new();
     let mut threads = Vec::new();
@@ -53,18 +53,18 @@ pub(super) fn profile(clock: &Clock, mut sampled: Sampled) -> Profile {
             attributed_ns: 0,
         });
     }
-    let mut components = std::mem::take(&mut sampled.translation.components);
+    let mut components = std::mem::take(&mut sampled.objects.components);
     for component in &mut components {
         component.executable = processes.iter().any(|process| process.executable == component.path);
     }
     let loss = loss(&sampled, &components, untold);
-    let tables = &sampled.translation.tables;
+    let tables = &sampled.objects.tables;
     let unit = tables.iter().flat_map(|table| &table.units).next();
     let session = FeatureSession {
         methods: vec![RegionMethod::Sample],
         sample_hz: sampled.sample_hz.into(),
         implicit: unit.map_or(ImplicitFlow::default(), |unit| unit.implicit),
-        dependence: sampled.translation.choice.dependence(),
+        dependence: sampled.objects.dependence,
         ignored: tables.iter().flat_map(|table| &table.units).flat_map(Unit::ignored_in_words).collect(),
         builds: tables.iter().map(|table| format!("{:016x}", table.build())).collect(),
         model: unit.map_or_else(String::new, |unit| format!("{:016x}", unit.model)),
@@ -111,14 +111,14 @@ fn loss(sampled: &Sampled, components: &[transect_profile_model::Component], unt
             rows.push(Loss { what, place: place.to_owned(), count: count as i64, reason: reason.to_owned() });
         }
     };
-    let translation = &sampled.translation;
+    let objects = &sampled.objects;
     add(
         LossKind::TruncatedStacks,
         "samples",
         untold,
         "their region stack can't be told; their time is in the row of no feature",
     );
-    for (component, doubts) in translation.doubts() {
+    for &(component, doubts) in &objects.doubts {
         add(
             LossKind::UnresolvedNames,
             &components[component as usize].path,
@@ -127,7 +127,7 @@ fn loss(sampled: &Sampled, components: &[transect_profile_model::Component], unt
         );
     }
     add(LossKind::DroppedEvents, "stacks", sampled.lost, "the kernel's buffer or our tables were full");
-    for (path, reason) in &translation.unreadable {
+    for (path, reason) in &objects.unreadable {
         add(LossKind::SkippedFunctions, path, 1, reason);
     }
     rows

@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap as HashMap;
 use transect_binary_info::Object;
 use transect_feature_region::{FeatureNumbers, Frame, RegionError, RegionMap, RegionTable, Translator};
-use transect_profile_model::{Component, ComponentId, FeatureTables, RegionId, RegionMethod};
+use transect_profile_model::{Component, ComponentId, Dependence, FeatureTables, RegionId, RegionMethod};
 
 use crate::feature::choice::Choice;
 use crate::sched::call_stack::StackNumber;
@@ -41,15 +41,22 @@ pub struct Translation {
     pub incomplete: u64,
 }
 
+/// What a profile has of the objects with regions: see [`Translation`].
+#[derive(Debug)]
+pub struct MarkedObjects {
+    pub components: Vec<Component>,
+    pub tables: Vec<RegionTable>,
+    pub feature: FeatureTables,
+    pub unreadable: Vec<(String, String)>,
+    /// Places at which open regions can't be told, by component.
+    pub doubts: Vec<(ComponentId, usize)>,
+    pub dependence: Dependence,
+}
+
 impl Translation {
     /// Nothing yet. The time of regions that `choice` does not want is that of those around them.
     pub fn choosing(choice: Choice) -> Self {
         Self { choice, ..Self::default() }
-    }
-
-    /// True if no object has regions.
-    pub fn is_empty(&self) -> bool {
-        self.tables.is_empty()
     }
 
     /// Takes in files by their next numbers.
@@ -88,7 +95,7 @@ impl Translation {
     }
 
     /// Places at which open regions can't be told, over all objects.
-    pub fn doubts(&self) -> Vec<(ComponentId, usize)> {
+    fn doubts(&self) -> Vec<(ComponentId, usize)> {
         let maps = (0..self.tables.len() as ComponentId).filter_map(|c| Some((c, self.translator.map(c)?)));
         maps.map(|(component, map)| (component, map.doubts().len())).filter(|(_, doubts)| *doubts > 0).collect()
     }
@@ -112,6 +119,18 @@ impl Translation {
         let regions = self.translator.translate(&frames)?;
         let regions = regions.into_iter().map(|frame| self.numbers[frame.component as usize].region(frame.region));
         Some(regions.filter(|region| self.feature.regions[*region as usize].method.is_some()).collect())
+    }
+
+    /// A copy of what a profile has of the objects: not enough for more stacks.
+    pub fn objects(&self) -> MarkedObjects {
+        MarkedObjects {
+            components: self.components.clone(),
+            tables: self.tables.clone(),
+            feature: self.feature.clone(),
+            unreadable: self.unreadable.clone(),
+            doubts: self.doubts(),
+            dependence: self.choice.dependence(),
+        }
     }
 
     /// Regions of a stack; `None` if they can't be told, or the stack never came.

@@ -1,9 +1,9 @@
 //! What is recorded of running processes beside the scheduler's events: by a thread of its own, for the kernel binds a tracer to
 //! its thread.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -18,8 +18,8 @@ pub(crate) const LATENCY: &str = "latency";
 pub(crate) const FEATURE: &str = "feature";
 /// How often it is looked whether the wait for the beginning is to end.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// How long a snapshot waits for a collector, which looks some times in that if it is wanted.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// How long a snapshot waits for a collector, which looks a hundred times in that if it is wanted.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// What came of it.
 #[derive(Debug)]
@@ -52,8 +52,8 @@ impl Orders {
 pub(crate) struct Asker {
     enough: Arc<AtomicBool>,
     ask: Sender<Sender<Profile>>,
-    /// Hears when it has begun.
-    begun: Receiver<()>,
+    /// Hears when it has begun; behind a lock only so that threads can share it.
+    begun: Mutex<Receiver<()>>,
 }
 
 impl Asker {
@@ -62,7 +62,7 @@ impl Asker {
         let enough = Arc::<AtomicBool>::default();
         let signals = Signals::led(enough.clone());
         let ((tell, begun), (ask, asked)) = (channel(), channel());
-        (Self { enough, ask, begun }, Orders { signals, asked, begun: tell })
+        (Self { enough, ask, begun: Mutex::new(begun) }, Orders { signals, asked, begun: tell })
     }
 
     /// The profile so far; `None` if the collector has ended, or is busy. `wake`: it has been asked.
@@ -102,7 +102,8 @@ impl AttachedCollector {
 
     /// Waits until it has begun or can't; true if it was `enough` before.
     pub fn wait_begun(&self, enough: impl Fn() -> bool) -> bool {
-        while self.asker.begun.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
+        let begun = self.asker.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        while begun.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
             if enough() {
                 return true;
             }

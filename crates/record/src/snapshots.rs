@@ -8,7 +8,7 @@ use crate::sched::Timeline;
 use crate::signals::Signals;
 
 /// Takes the profile so far, with its waits and slices if there are any.
-pub type Snapshot<'a> = &'a mut dyn FnMut(&Profile, Option<&mut Timeline>);
+pub type Snapshot<'a> = &'a mut (dyn FnMut(&Profile, Option<&mut Timeline>) + Send);
 
 /// How often it is looked whether one is wanted.
 const LOOK_EVERY: Duration = Duration::from_millis(100);

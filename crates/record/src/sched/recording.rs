@@ -136,6 +136,8 @@ enum Request {
     /// Functions of the kernel are to be timed.
     KernelTimer(Option<KernelTiming>, Sender<KernelTimer>),
     Live(Sender<Result<u32, RecordError>>),
+    /// Nothing is recorded any more.
+    Stop(Sender<Result<(), RecordError>>),
     /// What was recorded up to now.
     SoFar(Sender<Result<SoFar, RecordError>>),
     /// What a walk needs, since the last time; `true`: nothing is recorded any more.
@@ -331,6 +333,14 @@ impl SchedRecording {
         self.ask(|reply| Request::Evidence(last, reply))
     }
 
+    /// Nothing is recorded any more.
+    ///
+    /// # Errors
+    /// If the collector has ended.
+    pub(crate) fn stop(&self) -> Result<(), RecordError> {
+        self.ask(Request::Stop)
+    }
+
     /// What was recorded up to now.
     ///
     /// # Errors
@@ -476,7 +486,7 @@ fn serve(
                 let _ = reply.send(Ok(()));
             }
             Ok(Request::Evidence(last, reply)) => {
-                if last {
+                if last && ended.is_none() {
                     ended = Some(stop(&mut collector));
                 }
                 let now = ended.unwrap_or_else(monotonic_ns);
@@ -504,6 +514,11 @@ fn serve(
                 let _ = reply.send(found.unwrap_or(Err(RecordError::Ended)));
             }
             Ok(Request::Files(files)) => read = files,
+            Ok(Request::Stop(reply)) => {
+                drift = drift.max(collector.audit()?.strays);
+                ended = Some(stop(&mut collector));
+                let _ = reply.send(Ok(()));
+            }
             Ok(Request::Live(reply)) => {
                 let _ = reply.send(Ok(collector.live_threads()));
             }

@@ -2,7 +2,8 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashMap as HashMap;
@@ -12,11 +13,11 @@ use super::collected::Timeline;
 use super::recording::{Followed, SchedOptions, SchedRecording};
 use super::watched::{Keep, Watched};
 use crate::attached_collector::AttachedCollector;
+use crate::attached_collector::{FLOW, LATENCY};
 use crate::attached_flows::{self, AttachedFlowSettings};
 use crate::clock::Clock;
 use crate::error::RecordError;
 use crate::feature::{FeatureSettings, attached};
-use crate::attached_collector::{FLOW, LATENCY};
 use crate::latency::{self, LatencySettings};
 use crate::session::left_out;
 use crate::signals::Signals;
@@ -93,7 +94,7 @@ pub fn record(session: &SchedSession, snapshot: Snapshot<'_>) -> Result<SchedRec
     let launched_only = matches!(session.target, SchedTarget::Launch { .. });
     let options = SchedOptions { launched_only, programs, ..session.options.clone() };
     let options = if session.walk { WalkAfterRecording::options(options) } else { options };
-    let mut walk = session.walk.then(WalkAfterRecording::prepare);
+    let walk = session.walk.then(WalkAfterRecording::prepare);
     let recording = SchedRecording::start(&options)?;
     if let SchedTarget::Launch { command, .. } = &session.target
         && let Some(program) = command.first()
@@ -127,37 +128,60 @@ pub fn record(session: &SchedSession, snapshot: Snapshot<'_>) -> Result<SchedRec
     let duration = if enough { Some(Duration::ZERO) } else { session.duration };
     let limit = duration.map(|duration| Instant::now() + duration);
     let mut next = Snapshots::new(session.interval);
-    let ended = loop {
-        let until = next.look(limit);
-        if !watched.wait_until(Some(until), &signals) {
-            break true;
+    // A snapshot is named by a thread of its own: that takes its time, and neither the end nor events wait for it.
+    let naming = Mutex::new((walk, snapshot));
+    let wall_ns = std::thread::scope(|scope| -> Result<i64, RecordError> {
+        let (mut named, mut wanted): (Option<ScopedJoinHandle<'_, ()>>, _) = (None, false);
+        let is_free =
+            |named: &Option<ScopedJoinHandle<'_, ()>>| named.as_ref().is_none_or(ScopedJoinHandle::is_finished);
+        let ended = loop {
+            let until = next.look(limit);
+            if !watched.wait_until(Some(until), &signals) {
+                break true;
+            }
+            if limit.is_some_and(|limit| until >= limit) {
+                break false;
+            }
+            wanted |= next.is_due(&signals);
+            if wanted && is_free(&named) {
+                wanted = false;
+                let (command, wall_ns) = (watched.command().to_vec(), clock.elapsed_ns());
+                let (naming, recording, options, clock, beside) = (&naming, &recording, &options, &clock, &beside);
+                let name = move || {
+                    let Ok(mut naming) = naming.lock() else { return };
+                    let (walk, snapshot) = &mut *naming;
+                    let so_far = |one: &AttachedCollector| (one.name, one.so_far().ok_or(RecordError::Busy));
+                    let mut found: Found = beside.iter().map(so_far).collect();
+                    let mut profile = take_flows(&mut found, empty(clock, command, wall_ns, None));
+                    let timeline = scheduled_so_far(recording, walk.as_mut(), options, clock, &mut profile);
+                    add(found, &mut profile);
+                    snapshot(&profile, timeline.ok().as_mut());
+                };
+                named = std::thread::Builder::new().name("snapshot".to_owned()).spawn_scoped(scope, name).ok();
+            }
+        };
+        if ended && matches!(session.target, SchedTarget::Launch { wait_all: true, .. }) {
+            while recording.live_threads()? > 0 && !signals.ends() {
+                std::thread::sleep(Duration::from_millis(20));
+            }
         }
-        if limit.is_some_and(|limit| until >= limit) {
-            break false;
+        let wall_ns = clock.elapsed_ns();
+        if !is_free(&named) {
+            recording.stop()?;
         }
-        if next.is_due(&signals) {
-            let (command, wall_ns) = (watched.command().to_vec(), clock.elapsed_ns());
-            let so_far = |one: &AttachedCollector| (one.name, one.so_far().ok_or(RecordError::Busy));
-            let mut found: Found = beside.iter().map(so_far).collect();
-            let mut profile = take_flows(&mut found, empty(&clock, command, wall_ns, None));
-            let timeline = scheduled_so_far(&recording, walk.as_mut(), &options, &clock, &mut profile);
-            add(found, &mut profile);
-            snapshot(&profile, timeline.ok().as_mut());
-        }
-    };
-    if ended && matches!(session.target, SchedTarget::Launch { wait_all: true, .. }) {
-        while recording.live_threads()? > 0 && !signals.ends() {
-            std::thread::sleep(Duration::from_millis(20));
-        }
-    }
-    let wall_ns = clock.elapsed_ns();
+        Ok(wall_ns)
+    })?;
+    let (walk, _) = naming.into_inner().unwrap_or_else(PoisonError::into_inner);
     let mut left_behind = Vec::new();
     let mut finish = |one: AttachedCollector| {
         let found = (one.name, one.finish());
-        (found.0, found.1.map(|outcome| {
-            left_behind.extend(outcome.left_behind);
-            outcome.profile
-        }))
+        (
+            found.0,
+            found.1.map(|outcome| {
+                left_behind.extend(outcome.left_behind);
+                outcome.profile
+            }),
+        )
     };
     let mut found: Found = beside.into_iter().map(&mut finish).collect();
     let command = watched.command().to_vec();

@@ -141,7 +141,7 @@ fn observed(arguments: &CriticalityArguments, folder: &Path) -> Result<(Profile,
         latency: None,
         flows: None,
         features: None,
-        interval: None,
+        interval: arguments.snapshots.interval,
         writes: writes.into_iter().flatten().map(Path::to_owned).collect(),
     };
     let recorded = sched::record(&settings, &mut |profile, so_far| drop(timeline::keep(folder, profile, so_far)))?;
@@ -167,7 +167,7 @@ fn estimated(arguments: &CriticalityArguments, folder: &Path) -> Result<(Profile
         trace: Vec::new(),
         follow: true,
         wait_all: arguments.wait_all,
-        interval: None,
+        interval: arguments.snapshots.interval,
         wait_apis: Vec::new(),
         static_components: None,
         latency: None,
@@ -175,7 +175,8 @@ fn estimated(arguments: &CriticalityArguments, folder: &Path) -> Result<(Profile
         plan_cache: None,
     };
     let beside = OtherCollectors { user_samples: Some(spill(folder)), ..OtherCollectors::default() };
-    let recorded = transect_record::record_with(&options, beside, &mut |_| {})?;
+    let mut snapshot = |profile: &Profile| drop(timeline::keep(folder, profile, None));
+    let recorded = transect_record::record_with(&options, beside, &mut snapshot)?;
     Ok((recorded.profile, recorded.timeline, status_of(recorded.exit_status)))
 }
 

@@ -115,7 +115,7 @@ mod tests {
                 }
             }
         }
-        // Its one table is of functions, which `--functions` chooses, and is not split. Profiles so far are made by `run`.
-        assert_eq!(lacks, ["latency --api", "latency --by", "criticality --interval", "walk --interval"]);
+        // Its one table is of functions, which `--functions` chooses, and is not split.
+        assert_eq!(lacks, ["latency --api", "latency --by"]);
     }
 }

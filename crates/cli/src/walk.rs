@@ -111,7 +111,7 @@ fn settings(arguments: &WalkArguments, folder: &Path) -> WalkSettings {
         beside: None,
         sample_rate: arguments.sample_hz.map_or(SampleRate::Adaptive, SampleRate::Fixed),
         kernel_timing: kernel_timing.wanted(),
-        interval: None,
+        interval: arguments.snapshots.interval,
         writes: writes.into_iter().flatten().map(Path::to_owned).collect(),
     }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::{RunningArguments, ViewArguments, parse_share};
+use super::{RunningArguments, SnapshotArguments, ViewArguments, parse_share};
 
 /// How scheduler events are recorded.
 #[derive(Debug, Args)]
@@ -76,6 +76,9 @@ pub struct CriticalityArguments {
     /// Record until the command's last descendant has ended
     #[arg(long, conflicts_with_all = ["pid", "cgroup", "all"])]
     pub wait_all: bool,
+    /// Snapshots.
+    #[command(flatten)]
+    pub snapshots: SnapshotArguments,
     /// Estimate from the agent's waiting APIs, even if the scheduler's events could be recorded
     #[arg(long, conflicts_with_all = ["pid", "cgroup", "all", "no_estimate"])]
     pub estimate: bool,

@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use transect_profile_model::KernelTiming;
 use transect_record::walk::WalkSpace;
 
-use super::{MetricWord, ViewArguments, parse_one_process, parse_positive_duration};
+use super::{MetricWord, SnapshotArguments, ViewArguments, parse_one_process, parse_positive_duration};
 
 /// How the search goes.
 #[derive(Debug, Args)]
@@ -130,6 +130,9 @@ pub struct WalkArguments {
     /// latest]
     #[arg(long, visible_alias = "for", value_name = "TIME", value_parser = parse_positive_duration)]
     pub duration: Option<Duration>,
+    /// Snapshots.
+    #[command(flatten)]
+    pub snapshots: SnapshotArguments,
     /// Samples a second and CPU [default: 997 of a command at first, 249 of longer runs, fewer when enough
     /// is known]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=20_000))]

@@ -149,6 +149,11 @@ pub struct CallStack {
 }
 
 impl CallStack {
+    /// The frame was called by a linkage table, or by what dlsym gave; see [`CallStack::linked`].
+    pub fn link(&mut self, depth: usize) {
+        self.linked |= u32::try_from(depth).ok().and_then(|depth| 1_u128.checked_shl(depth)).unwrap_or(0);
+    }
+
     /// See [`CallStack::linked`].
     pub fn is_linked(&self, depth: usize) -> bool {
         depth < 128 && self.linked >> depth & 1 != 0

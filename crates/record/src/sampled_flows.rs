@@ -286,6 +286,7 @@ pub fn correct(profile: &mut Profile, timeline: Option<&Timeline>) {
     if profile.sched.samples.is_empty() || profile.flows.iter().any(|flow| flow.context != 0) {
         return;
     }
+    mark_requested(profile);
     let tasks = threads(profile);
     let (seen, between) = seen(profile, facts, &tasks);
     let queued = queued(profile, &tasks);
@@ -385,6 +386,26 @@ pub fn correct(profile: &mut Profile, timeline: Option<&Timeline>) {
 
 fn edge(flow: &Flow) -> Edge {
     Edge { thread: flow.thread, caller: flow.caller, callee: flow.callee, api: bare_name(&flow.api).to_owned() }
+}
+
+/// Calls of functions that were asked for with dlsym go by a pointer, and are counted all the same.
+fn mark_requested(profile: &mut Profile) {
+    let requested: HashSet<(ComponentId, ComponentId, String)> = profile
+        .flows
+        .iter()
+        .filter(|flow| flow.dlsym)
+        .map(|flow| (flow.caller, flow.callee, bare_name(&flow.api).to_owned()))
+        .collect();
+    if requested.is_empty() {
+        return;
+    }
+    for stack in 0..profile.sched.stacks.len() {
+        for call in calls(profile, stack as StackId) {
+            if !call.linked && requested.contains(&(call.caller, call.callee, call.api)) {
+                profile.sched.stacks[stack].link(call.depth);
+            }
+        }
+    }
 }
 
 /// The outermost call takes so much more of its thread's life.
@@ -504,6 +525,8 @@ struct Call {
     api: String,
     /// By the caller's linkage table: others are counted in no flow.
     linked: bool,
+    /// Where on the stack.
+    depth: usize,
 }
 
 /// The calls between components on a stack, outermost first.
@@ -522,7 +545,7 @@ fn calls(profile: &Profile, stack: StackId) -> Vec<Call> {
             && frame.space == Space::User
         {
             let api = bare_name(&frame.function).to_owned();
-            found.push(Call { caller, callee: component, api, linked: stack.is_linked(at) });
+            found.push(Call { caller, callee: component, api, linked: stack.is_linked(at), depth: at });
         }
     }
     found

@@ -1,5 +1,6 @@
 #include "flag_bits.h"
 
+#include "analysis_copy.h"
 #include "implicit_flow.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -14,6 +15,12 @@ using namespace transect;
 
 namespace {
 
+/// An option's variable is marked where it is read.
+const Value *unmarked(const Value *value) {
+  const auto *call = dyn_cast<CallBase>(value);
+  return call && markedValue(*call) ? call->getArgOperand(0) : nullptr;
+}
+
 /// What a value was before constants set and cleared bits of it; null: it was not one value before.
 const Value *withoutBits(const Value *value, SmallPtrSetImpl<const Value *> &seen) {
   while (true) {
@@ -23,6 +30,8 @@ const Value *withoutBits(const Value *value, SmallPtrSetImpl<const Value *> &see
       value = operation->getOperand(0);
     else if (isa<ZExtInst>(value) || isa<SExtInst>(value) || isa<TruncInst>(value))
       value = cast<CastInst>(value)->getOperand(0);
+    else if (const Value *read = unmarked(value))
+      value = read;
     else
       break;
   }
@@ -72,6 +81,8 @@ History history(const Value *value, unsigned depth) {
       value = operation->getOperand(0);
     } else if (isa<ZExtInst>(value) || isa<SExtInst>(value) || isa<TruncInst>(value)) {
       value = cast<CastInst>(value)->getOperand(0);
+    } else if (const Value *read = unmarked(value)) {
+      value = read;
     } else if (const auto *phi = dyn_cast<PHINode>(value)) {
       const std::optional<Before> before = beforeAll(*phi, depth + 1);
       if (!before)

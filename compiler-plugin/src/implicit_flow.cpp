@@ -56,6 +56,13 @@ namespace {
 bool isKnownValue(const Value *value, const DenseSet<const Value *> &readOnly) {
   if (isa<UndefValue>(value))
     return false;
+  // `forward = !forward` chooses between two values.
+  const Value *truth = value;
+  while (isa<ZExtInst>(truth) || isa<TruncInst>(truth))
+    truth = cast<CastInst>(truth)->getOperand(0);
+  if (const auto *operation = dyn_cast<BinaryOperator>(truth);
+      operation && operation->getOpcode() == Instruction::Xor && operation->getType()->isIntegerTy(1) && isa<ConstantInt>(operation->getOperand(1)))
+    return true;
   if (isa<Constant>(value) || isa<AllocaInst>(value))
     return true;
   if (const auto *load = dyn_cast<LoadInst>(value))

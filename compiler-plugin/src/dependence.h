@@ -12,7 +12,7 @@ enum class Dependence : uint8_t {
   Computed,  ///< What is compared was computed from it.
   Stored,    ///< What is compared is a constant that was stored under a branch that depends on it.
   Content,   ///< What is compared was read from data (elements of arrays, text) that it went into, or computed from data
-             ///< and such a constant.
+             ///< and such a constant, or is a variable that holds data, too (sizes, positions, counts).
 };
 
 /// What is counted unless another level is asked for.

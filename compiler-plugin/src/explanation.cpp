@@ -52,7 +52,7 @@ void Explanation::arrive(TaintPlace place, LabelSets::Id set) {
         continue;
       std::optional<Label> from;
       for (Label known : sets.of(part.set))
-        if (known.ofAnyBit().source() == label.ofAnyBit().source() && known.dependence() <= label.dependence() &&
+        if (known.origin() == label.origin() && known.dependence() <= label.dependence() &&
             (!from || known.dependence() < from->dependence()))
           from = known;
       if (from) {
@@ -65,12 +65,14 @@ void Explanation::arrive(TaintPlace place, LabelSets::Id set) {
 
 std::optional<uint32_t> Explanation::strongest(TaintPlace place, uint32_t source) const {
   for (unsigned dependence = 0; dependence <= static_cast<unsigned>(Dependence::Content); ++dependence) {
-    const Label label = Label{source}.by(0, static_cast<Dependence>(dependence), false);
-    if (causes.count(keyOf(place, label.bits)))
-      return label.bits;
-    for (unsigned bit = 0; bit < Label::kWordBits; ++bit)
-      if (const uint32_t one = label.of(bit).bits; causes.count(keyOf(place, one)))
-        return one;
+    const Label plain = Label{source}.by(0, static_cast<Dependence>(dependence), false);
+    for (Label label : {plain, plain.withoutData(), plain.compared(false), plain.compared(true)}) {
+      if (causes.count(keyOf(place, label.bits)))
+        return label.bits;
+      for (unsigned bit = 0; bit < Label::kWordBits; ++bit)
+        if (const uint32_t one = label.of(bit).bits; causes.count(keyOf(place, one)))
+          return one;
+    }
   }
   return std::nullopt;
 }

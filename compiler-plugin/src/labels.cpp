@@ -58,6 +58,12 @@ LabelSets::Id LabelSets::shift(Id set, unsigned hops, Dependence dependence, boo
     return known->second;
   std::vector<Label> labels;
   for (Label label : sets[set]) {
+    // Data that decides makes no data of the constants that it chooses.
+    if (label.isData()) {
+      if (hops == 0)
+        labels.push_back(label);
+      continue;
+    }
     if (label.hops() + hops > mostHops && !saturate)
       continue;
     Dependence reached = std::max(label.dependence(), dependence);
@@ -97,7 +103,7 @@ LabelSets::Id LabelSets::ofBits(Id set, uint64_t bits) {
   for (unsigned bit = 0; bit < Label::kWordBits; ++bit)
     if (bits >> bit & 1)
       result = unite(result, mapped(set, [=](Label label) -> std::optional<Label> {
-                       return label.isParameter() || label.dependence() != Dependence::Stored ? label : label.of(bit);
+                       return label.isParameter() || label.isData() || label.dependence() != Dependence::Stored ? label : label.of(bit);
                      }));
   return result;
 }
@@ -108,6 +114,21 @@ LabelSets::Id LabelSets::inBits(Id set, uint64_t word) {
 
 LabelSets::Id LabelSets::ofAnyBit(Id set) {
   return mapped(set, [](Label label) { return std::optional<Label>(label.ofAnyBit()); });
+}
+
+LabelSets::Id LabelSets::withoutData(Id set) {
+  return mapped(set, [](Label label) { return label.isData() ? std::nullopt : std::optional<Label>(label.withoutData()); });
+}
+
+LabelSets::Id LabelSets::compared(Id set, bool own, bool any, bool whole, bool bits) {
+  return mapped(set, [=](Label label) -> std::optional<Label> {
+    if (label.isData())
+      return std::nullopt;
+    if (label.isParameter())
+      return label.isWithoutData() ? label : label.compared(own);
+    const bool counts = (whole && label.dependence() == Dependence::Direct) || (bits && label.isOneBit());
+    return any && !counts ? label.by(label.hops(), Dependence::Content, false) : label;
+  });
 }
 
 LabelSets::Id LabelSets::implicit(Id set) { return shift(set, 1, Dependence::Stored); }

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 using namespace llvm;
 using namespace transect;
@@ -16,6 +17,27 @@ using namespace transect;
 std::vector<FeatureUses> Taint::run() {
   findCallers();
   findStored();
+  // Which variables hold data is known when the features' way is followed for the last time.
+  for (unsigned number = 0; number < 3; ++number)
+    pass(number);
+  return decide();
+}
+
+void Taint::pass(unsigned number) {
+  dataPass = number;
+  leadsNowhere = isUncalled = false;
+  before.values = std::exchange(values, decltype(values)());
+  before.carried = std::exchange(carried, decltype(carried)());
+  returned.clear();
+  contents.clear();
+  watches.clear();
+  written.clear();
+  watched.clear();
+  cellAccesses.clear();
+  tokens = 0;
+  tokenCalls.clear();
+  if (question.out && number == 2)
+    explanation.emplace(sets, pointsTo);
   seed();
   for (const Function &function : module) {
     for (const Argument &parameter : function.args())
@@ -31,7 +53,6 @@ std::vector<FeatureUses> Taint::run() {
       transfer(instruction);
     }
   }
-  return decide();
 }
 
 Taint::Id Taint::labels(const Value *value) {
@@ -67,13 +88,17 @@ Taint::Id Taint::operands(const Instruction *instruction) {
 void Taint::transfer(const Instruction *instruction) {
   const Function *function = instruction->getFunction();
   leadsNowhere = isIgnored(*function);
+  isUncalled = function->arg_size() > 0 && function->getName() != "main" && callers.lookup(function).empty();
   if (explanation)
     explanation->begin(instruction);
   if (const auto *load = dyn_cast<LoadInst>(instruction)) {
     Id set = read(load, load->getPointerOperand(), sizeOf(load->getType()), partsOf(load->getType()));
+    // What is read from one of many places is data, whatever was written there.
+    if (dataPass && !isTable(load->getPointerOperand()) && isElement(load->getPointerOperand()))
+      set = sets.unite(set, data(true));
     Id address = labels(load->getPointerOperand());
     if (address && isFeatureText(*load))
-      set = sets.unite(set, address);
+      set = sets.unite(sets.withoutData(set), address);
     else if (address && (isTable(load->getPointerOperand()) || isCharacterTable(load->getPointerOperand())))
       set = sets.unite(set, sets.weakened(address, Dependence::Computed));
     give(load, set);
@@ -81,12 +106,16 @@ void Taint::transfer(const Instruction *instruction) {
     const bool element = isElement(store->getPointerOperand());
     Id set = element && isCutToByte(store->getValueOperand()) ? 0 : labelsBesideOwn(store->getValueOperand(), *store, 0);
     if (element)
-      set = sets.weakened(set, Dependence::Content);
+      set = sets.weakened(sets.withoutData(set), Dependence::Content);
     // Of the elements of a buffer none is a variable that a reader would say is chosen.
     if (!element || implicit == ImplicitFlow::All)
       set = sets.unite(set, chosen(store));
     Type *type = store->getValueOperand()->getType();
-    write(store->getPointerOperand(), sizeOf(type), total(set, function), partsOf(type));
+    set = total(set, function);
+    // A number beside data that is kept for others is data to them.
+    if (!element && sets.isMixed(set))
+      set = sets.unite(set, data(true));
+    write(store->getPointerOperand(), sizeOf(type), set, partsOf(type));
   } else if (const auto *exchange = dyn_cast<AtomicRMWInst>(instruction)) {
     uint64_t size = sizeOf(exchange->getType());
     write(exchange->getPointerOperand(), size, total(labels(exchange->getValOperand()), function));
@@ -107,7 +136,16 @@ void Taint::transfer(const Instruction *instruction) {
   } else if (const auto *call = dyn_cast<CallBase>(instruction)) {
     transferCall(call);
   } else if (!isa<AllocaInst>(instruction) && !instruction->isTerminator()) {
-    give(instruction, derived(instruction, operands(instruction)));
+    Id set = 0;
+    if (isa<CmpInst>(instruction))
+      set = compared(instruction);
+    else
+      set = derived(instruction, operands(instruction));
+    if (instruction->getType()->isIntegerTy(1))
+      set = sets.withoutData(set);
+    else if (isArithmetic(*instruction))
+      set = sets.unite(sets.withoutData(set), data(isComputedData(instruction)));
+    give(instruction, set);
   }
 }
 
@@ -123,10 +161,10 @@ std::vector<FeatureUses> Taint::decide() {
         continue;
       Id set = 0;
       if (const Value *condition = conditionOf(&instruction))
-        set = labels(condition);
+        set = isa<SwitchInst>(instruction) ? compared(condition) : labels(condition);
       else if (const auto *call = dyn_cast<CallBase>(&instruction))
         set = call->isIndirectCall() ? calleeLabels(call) : 0;
-      for (Label label : sets.of(total(set, &function))) {
+      for (Label label : sets.of(sets.withoutData(total(set, &function)))) {
         auto [use, isNew] = found[*number].try_emplace(label.number(), label.dependence());
         use->second = std::min(use->second, label.dependence());
         if (!isNew)

@@ -26,7 +26,7 @@ void Taint::transferCall(const CallBase *call) {
   if (auto feature = markedValue(*call)) {
     if (*feature == kIgnored)
       return;
-    give(call, sets.unite(labels(call->getArgOperand(0)), sets.single(Label::feature(*feature))));
+    give(call, sets.unite(sets.withoutData(labels(call->getArgOperand(0))), sets.single(Label::feature(*feature))));
     return;
   }
   if (const auto *transfer = dyn_cast<AnyMemTransferInst>(call)) {
@@ -70,7 +70,7 @@ void Taint::transferCall(const CallBase *call) {
       if (explanation)
         explanation->take(TaintPlace::result(target.function), sets.features(result));
       give(call, sets.substitute(result, [&](unsigned number) {
-        return number < call->arg_size() ? labels(call->getArgOperand(number)) : 0;
+        return number < call->arg_size() ? given(call->getArgOperand(number)) : LabelSets::Given{0, false, false};
       }));
     }
   }
@@ -80,6 +80,10 @@ void Taint::transferCall(const CallBase *call) {
 
 void Taint::transferExternal(const CallBase *call, const ExternalFunction &known) {
   const Function *function = call->getFunction();
+  // Results from outside are data, but not new memory.
+  if (dataPass && !call->getType()->isVoidTy() && !known.valueOfArguments && known.returnsArgument < 0 && known.returnsPointee < 0 &&
+      !known.continues && !known.duplicates && !known.catches && known.returnsFields.empty() && known.ownMemory < 0 && !call->returnDoesNotAlias())
+    give(call, data(true));
   auto has = [&](int number) { return number >= 0 && static_cast<unsigned>(number) < call->arg_size(); };
   auto whole = [&](const Value *argument) {
     Id set = labels(argument);

@@ -40,18 +40,21 @@ Taint::Id Taint::labelsBesideOwn(const Value *value, const StoreInst &store, uns
   if (explanation)
     explanation->take(TaintPlace::result(call->getCalledFunction()), sets.features(result));
   return sets.substitute(result, [&](unsigned number) {
-    return number < call->arg_size() ? besideOwn(call->getArgOperand(number)) : 0;
+    const Value *argument = number < call->arg_size() ? call->getArgOperand(number) : nullptr;
+    return argument ? LabelSets::Given{besideOwn(argument), holdsData(argument), holdsDataForAnyCall(argument)} : LabelSets::Given{0, false, false};
   });
 }
 
 bool Taint::isData(const Value *value) {
   if (isa<Constant>(value))
     return false;
+  if (holdsDataForAnyCall(value))
+    return true;
   const Id own = values.lookup(value);
   // A position in data is data, however it was computed.
   const bool isPosition = value->getType()->isPointerTy() || isa<PtrToIntInst>(value);
   auto isNumber = [=](Label label) {
-    return label.dependence() < Dependence::Stored && !(isPosition && label.isMixed());
+    return !label.isData() && label.dependence() < Dependence::Stored && !(isPosition && label.isMixed());
   };
   auto isFeature = [=](Label label) { return !label.isParameter() && isNumber(label); };
   if (any_of(sets.of(own), isFeature))

@@ -29,8 +29,6 @@ public:
   Taint(const AnalysisCopy &copy, const PointsTo &pointsTo, ImplicitFlow implicit, const TaintQuestion &question)
       : copy(copy), module(*copy.module), pointsTo(pointsTo), implicit(implicit), question(question),
         cells(module, pointsTo), dependences(module, implicit, copy.readOnly), sets(kMostHops, implicit == ImplicitFlow::All) {
-    if (question.out)
-      explanation.emplace(sets, pointsTo);
   }
 
   std::vector<FeatureUses> run();
@@ -80,6 +78,7 @@ private:
   /// Memory that the program never writes is a table: what is read from it depends on where. So is an array of constants
   /// that are put in one by one, or all at once.
   void findStored();
+  void seedPlace(unsigned cell, Id set, unsigned parts);
   void seedObject(const PointsTo::Object &object, Id set);
   void seedCells(unsigned first, uint64_t bytes, Id set);
   void seedCell(unsigned cell, Id set);
@@ -88,6 +87,28 @@ private:
   void seedMembers();
 
   Id operands(const llvm::Instruction *instruction);
+
+  // Data (taint_data.cpp).
+  /// What a pass found out for the next one.
+  struct Pass {
+    llvm::DenseMap<const llvm::Value *, Id> values;
+    llvm::DenseMap<const llvm::Argument *, Id> carried;
+  };
+  void pass(unsigned number);
+  /// Whether a value holds data whatever the parameters of its function do.
+  bool holdsData(const llvm::Value *value) const { return sets.hasData(before.values.lookup(value)); }
+  bool holdsDataForAnyCall(const llvm::Value *value) const;
+  bool holdsDataForAnyCall(const llvm::Argument *parameter) const { return sets.hasData(before.carried.lookup(parameter)); }
+  /// Numbers that are counted, added up, multiplied; a step of a pointer through an array.
+  static bool isArithmetic(const llvm::Instruction &instruction);
+  /// The result of arithmetic is no number that an option tells.
+  bool isComputedData(const llvm::Instruction *instruction);
+  /// The label of data, if it is.
+  Id data(bool is) { return is && dataPass && !isUncalled ? sets.single(Label::data()) : 0; }
+  LabelSets::Given given(const llvm::Value *argument) { return {labels(argument), holdsData(argument), holdsDataForAnyCall(argument)}; }
+  /// What a comparison and one of its operands tell (`LabelSets::compared`).
+  Id compared(const llvm::Instruction *comparison);
+  Id compared(const llvm::Value *operand);
 
   // Computing and choosing (taint_choice.cpp).
   /// `*option->variable = !*option->variable`: of each variable of a table the new value depends on its own old one.
@@ -145,6 +166,9 @@ private:
   std::optional<Explanation> explanation;
   llvm::DenseSet<unsigned> stored;  ///< Objects.
   llvm::DenseSet<unsigned> seeded;  ///< Cells that are features' variables.
+  llvm::DenseSet<unsigned> options;  ///< Those, and fields that are.
+  Pass before;                       ///< What the pass before this one found.
+  unsigned dataPass = 0;             ///< Number of the pass: 0 knows no data, 1 finds which variables hold data, 2 follows the features.
   Id tokens = 0;              ///< Of all that `strtok` was given.
   llvm::DenseSet<const llvm::Instruction *> tokenCalls;
   std::vector<std::array<Id, 2>> contents;             ///< Of each cell, by part.
@@ -152,6 +176,7 @@ private:
   llvm::DenseMap<unsigned, Watch> watches;              ///< By access and parts.
   llvm::DenseMap<unsigned, Id> written;                 ///< By access and parts: what was written to all of it.
   llvm::DenseSet<std::pair<const llvm::Instruction *, unsigned>> watched;
+  bool isUncalled = false;    ///< Its calls are elsewhere, or all inlined: nothing is known of its parameters.
   bool leadsNowhere = false;  ///< The instruction at hand is of a function that is ignored.
   std::vector<const llvm::Instruction *> work;
   llvm::DenseSet<const llvm::Instruction *> queued;

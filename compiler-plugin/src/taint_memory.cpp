@@ -7,13 +7,14 @@ using namespace llvm;
 using namespace transect;
 
 Taint::Id Taint::total(Id set, const Function *function) {
-  return sets.substitute(set, [&](unsigned number) -> Id {
+  return sets.substitute(set, [&](unsigned number) -> LabelSets::Given {
     if (number >= function->arg_size())
-      return 0;
+      return {0, false, false};
     Id given = carried.lookup(function->getArg(number));
     if (explanation)
       explanation->take(TaintPlace::parameter(function->getArg(number)), given);
-    return given;
+    const bool data = holdsDataForAnyCall(function->getArg(number));
+    return {given, data, data};
   });
 }
 
@@ -68,6 +69,9 @@ Taint::Watch &Taint::watch(const Instruction *reader, unsigned access, unsigned 
 void Taint::writeCell(unsigned cell, Id set, unsigned parts) {
   if (set == 0 || leadsNowhere || isReadOnly(cell))
     return;
+  // What an option holds is the option, wherever it comes from.
+  if (options.contains(cell))
+    set = sets.withoutData(set);
   if (cell >= contents.size())
     contents.resize(cells.cellCount());
   unsigned changed = 0;
@@ -123,12 +127,16 @@ void Taint::copyMemory(const Instruction *reader, const Value *to, const Value *
   auto [place, isNew] = copied.try_emplace(reader);
   // Text that is appended to other text is data from there on.
   const bool appends = length == ~0ull && accessKind(to) == AccessKind::Element;
+  const bool elements = isElement(to);
   if (isNew)
     place->second = cells.copied(to, from, length);
   for (const MemoryCells::Copied &range : place->second)
     for (unsigned part : {part::kNumbers, part::kAddresses}) {
       const Watch &seen = watch(reader, range.from, part);
-      if (Id set = explanation ? memory(range.from, part) : seen.contents)
+      Id set = explanation ? memory(range.from, part) : seen.contents;
+      if (set != 0 && elements)
+        set = sets.withoutData(set);
+      if (set != 0)
         write(range.to, appends ? sets.weakened(set, Dependence::Content) : set, part);
     }
 }

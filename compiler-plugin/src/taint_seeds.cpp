@@ -74,9 +74,16 @@ void Taint::seedCells(unsigned first, uint64_t bytes, Id set) {
     seedCell(place->second, set);
 }
 
+void Taint::seedPlace(unsigned cell, Id set, unsigned parts) {
+  if (set == 0)
+    return;
+  options.insert(cell);
+  writeCell(cell, set, parts);
+}
+
 void Taint::seedCell(unsigned cell, Id set) {
   seeded.insert(cell);
-  writeCell(cell, set, partsAt(cell));
+  seedPlace(cell, set, partsAt(cell));
 }
 
 void Taint::seed() {
@@ -125,7 +132,7 @@ void Taint::seedMembers() {
   };
   for (const MemberSeed &seed : copy.members)
     if (seed.bits == 0)
-      writeCell(cells.fieldCell(seed.type, seed.byteOffset), sets.single(Label::feature(seed.feature)),
+      seedPlace(cells.fieldCell(seed.type, seed.byteOffset), sets.single(Label::feature(seed.feature)),
                 transect::partsAt(seed.type, seed.byteOffset, layout));
   for (unsigned number = 0; number < pointsTo.objectCount(); ++number) {
     const PointsTo::Object &object = pointsTo.object(number);
@@ -136,7 +143,7 @@ void Taint::seedMembers() {
       const auto *global = dyn_cast_or_null<GlobalVariable>(object.origin);
       fieldsIn(global ? sourceType(*global) : object.type, offset, layout, places);
       for (const FieldPlace &place : places)
-        writeCell(location, featuresOf(place), transect::partsAt(place.type, place.offset, layout));
+        seedPlace(location, featuresOf(place), transect::partsAt(place.type, place.offset, layout));
     }
   }
   for (const Function &function : module)
@@ -146,5 +153,5 @@ void Taint::seedMembers() {
           if (Id set = featuresOf(place))
             for (unsigned location : pointsTo.targets(&instruction))
               if (holds(location, pointsTo.targets(&instruction).count(), place))
-                writeCell(location, set, transect::partsAt(place.type, place.offset, layout));
+                seedPlace(location, set, transect::partsAt(place.type, place.offset, layout));
 }

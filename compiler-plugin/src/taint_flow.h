@@ -83,6 +83,8 @@ private:
   void seedCells(unsigned first, uint64_t bytes, Id set);
   void seedCell(unsigned cell, Id set);
   void seed();
+  /// A parameter that becomes an option's value is the option from the start: its text may be compared before it is stored.
+  void seedBefore();
   /// Fields whose address is taken are reached without an address computation that tells the type.
   void seedMembers();
 

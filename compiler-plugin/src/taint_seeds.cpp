@@ -6,6 +6,7 @@
 #include "structure_names.h"
 #include "type_layout.h"
 
+#include "llvm/ADT/MapVector.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/IntrinsicInst.h"
 
@@ -108,6 +109,27 @@ void Taint::seed() {
             seedCell(location, set);
       }
   seedMembers();
+  seedBefore();
+}
+
+void Taint::seedBefore() {
+  MapVector<const Value *, SmallVector<Id, 2>> becomes;
+  for (const Function &function : module)
+    for (const Instruction &instruction : instructions(function)) {
+      const auto *store = dyn_cast<StoreInst>(&instruction);
+      const Value *value = store ? store->getValueOperand() : nullptr;
+      if (!value || !isa<Argument>(value) || !value->getType()->isPointerTy() || function.getName() == "main")
+        continue;
+      const auto &places = cells.cells(cells.access(store->getPointerOperand(), sizeOf(value->getType())));
+      Id set = 0;
+      for (unsigned cell : places)
+        set = sets.unite(set, cell < contents.size() ? sets.unite(contents[cell][0], contents[cell][1]) : 0);
+      if (all_of(places, [&](unsigned cell) { return options.contains(cell); }) && sets.of(set).size() == 1)
+        becomes[value].push_back(set);
+    }
+  for (const auto &[value, sets] : becomes)
+    if (all_equal(sets))
+      give(value, sets.front());
 }
 
 void Taint::seedMembers() {

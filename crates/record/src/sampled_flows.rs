@@ -249,7 +249,10 @@ impl Estimate {
         if seen.samples >= LEAST_SAMPLES && samples.value + HALF * samples.deviation < self.value {
             return samples;
         }
-        if seen.samples >= 1.0 { Self { deviation: self.deviation.max(self.value / 2.0), ..self } } else { self }
+        match (1.0..LEAST_SAMPLES).contains(&seen.samples) {
+            true => Self { deviation: self.deviation.max(self.value / 2.0), ..self },
+            false => self,
+        }
     }
 
     fn is_unsure(self) -> bool {
@@ -644,7 +647,7 @@ mod tests {
         let hits = |samples: f64| Time { samples, sampled_ns: samples * 1e6, ..Time::default() };
         let timed = Estimate { value: 290e6, deviation: 17e6 };
         assert_eq!(timed.of_short_calls(hits(64.0), ApiClass::Compute).value, 64e6);
-        assert_eq!(timed.of_short_calls(hits(280.0), ApiClass::Compute).value, 290e6);
+        assert_eq!(timed.of_short_calls(hits(280.0), ApiClass::Compute), timed);
         let few = timed.of_short_calls(hits(4.0), ApiClass::Compute);
         assert!(few.value == 290e6 && few.with_hits(hits(4.0), 1e6).value < 20e6);
         assert_eq!(timed.of_short_calls(hits(0.0), ApiClass::Compute), timed);

@@ -469,6 +469,18 @@ def check_ends(options, folder):
         shown = subprocess.run([options.transect, "report", profile, "--format", "json"], capture_output=True, text=True, timeout=60)
         return json.loads(shown.stdout)
 
+    compile_step(cc + ["-fPIC", "-shared", f"{HERE}/libexits.c", "-o", f"{folder}/libexits.so"])
+    compile_step(cc + [f"{HERE}/exits.c", "-o", f"{folder}/exits"] + here + ["-lexits"])
+    done = record(options.transect, "adaptive", f"{folder}/exits-profile", [f"{folder}/exits"])
+    shown = subprocess.run([options.transect, "report", f"{folder}/exits-profile", "--format", "json"], capture_output=True, text=True, timeout=60)
+    got, truth = json.loads(shown.stdout), int(done.stdout)
+    row = next(row for row in got["flows"] if row["api"] == "run_program")
+    program = next(row for row in got["components"] if row["component"] == "exits")
+    complaints = [] if (row["total_ns"] or 0) >= truth else [f"{row['total_ns']} ns, {truth} by its own clock"]
+    if program["self_ns"] > truth / 10:
+        complaints.append(f"the program, which only calls it, takes {program['self_ns']} ns")
+    yield "a call that ends the program", complaints
+
     for timing in ("adaptive", "full"):
         got = report("ended", timing)
         complaints = [] if len(got["threads"]) == 51 else [f"{len(got['threads'])} threads of 51"]

@@ -7,13 +7,13 @@
 
 use transect_event_abi::thread::{OUTLIER_MEANS, OUTLIER_US};
 
-/// Assumed cost of a timed call that goes through Rust, ticks per microsecond × this / 1024: about 500 ns, with what it displaces
+/// Assumed cost of a timed call that goes through Rust, ticks per microsecond × this / 1024: about 350 ns, with what it displaces
 /// from caches and predictors. A loop of such calls takes 150 ns each, a database server under load 700 ns and more.
-const SLOW_CALL_SHARE: u64 = 512;
+const SLOW_CALL_SHARE: u64 = 358;
 /// Longest gap.
 const GAP_MAX: u64 = 1 << 20;
 /// A flow's calls come from as many gaps at least, or so.
-const LEAST_GAPS: u64 = 16;
+const LEAST_GAPS: u64 = 64;
 /// A gap grows by at most this factor at once, for the first calls of a flow tell little about its rate.
 const GROWTH: u64 = 8;
 /// Short calls may come this many times faster than a thread's time suggests.

@@ -21,9 +21,12 @@ pub(crate) struct Lead<'a> {
     end: Cell<Option<Instant>>,
 }
 
+/// Takes the profile so far.
+type OnSnapshot<'a> = &'a mut dyn FnMut(&Profile);
+
 enum Leader<'a> {
     /// This collector records alone.
-    Alone { signals: Signals, snapshots: RefCell<(Snapshots, &'a mut dyn FnMut(&Profile))> },
+    Alone { signals: Signals, snapshots: RefCell<(Snapshots, OnSnapshot<'a>)> },
     /// Another recording goes on beside it.
     Another(&'a Orders),
 }

@@ -233,6 +233,8 @@ pub unsafe fn fold_open(thread: *mut ThreadState, now: u64) {
                 break;
             }
             let own = crate::thread::on_own_stack(thread, (*at).sp) && crate::thread::owns(thread, (*at).record);
+            // One that is older than what the kernel publishes of this thread, as after exec, is left as it is.
+            let own = own && (!crate::published::on() || crate::published::knows(thread, &*at));
             if (*at).open != 0 && (*at).weight > 0 && own {
                 crate::exit::fold_abandoned(thread, at, now);
                 let depth = &(*(*at).record).depth;

@@ -296,6 +296,15 @@ pub struct Share {
     pub criticality: Option<f64>,
 }
 
+/// Whether what a thread's call gains is known from its beginning on. A coroutine may return on another thread.
+///
+/// # Safety
+/// `state` is the calling thread's.
+pub unsafe fn knows(state: *const ThreadState, frame: &Frame) -> bool {
+    // SAFETY: see above.
+    unsafe { !frame.published.is_null() && frame.published == (*state).published }
+}
+
 /// The shares of a call that returns at time stamp `now`.
 ///
 /// # Safety
@@ -306,8 +315,7 @@ pub unsafe fn share(state: *const ThreadState, frame: &Frame, now: u64) -> Share
         let reading = read((*state).published, Some(now));
         let span = (reading.time.wrapping_sub(frame.entered) << FRACTION_BITS) as i64 as f64;
         let part = |gained: u64| if span > 0.0 { (gained as i64 as f64 / span).clamp(0.0, 1.0) } else { 1.0 };
-        // A coroutine may return on another thread.
-        let known = !frame.published.is_null() && frame.published == (*state).published;
+        let known = knows(state, frame);
         if !known {
             (*(*state).header).unmeasured.fetch_add(1, Ordering::Relaxed);
         }

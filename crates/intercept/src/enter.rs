@@ -366,16 +366,13 @@ unsafe fn special(slot: u32, kind: Kind, r: &mut Registers, state: *mut ThreadSt
             handler::THREAD_NAME => thread::renaming(r),
             handler::PRCTL => process_control(state, r.rdi, r.rsi),
             handler::SYSCALL => system_call(state, r),
-            handler::EXIT | handler::END => {
-                // A child of vfork has its parent's memory; whether this is one takes a system call to know.
-                if !confinement::confined() && process::is_own() {
-                    if !state.is_null() {
-                        frame::fold_open(state, arch::ticks());
-                    }
-                    if kind.handler == handler::EXIT {
-                        process::note_end();
-                    }
-                }
+            // A child of vfork has its parent's memory; whether this is one takes a system call to know.
+            handler::EXIT if !confinement::confined() && process::is_own() => {
+                process::note_end();
+                0
+            }
+            handler::END if !state.is_null() && !confinement::confined() && process::is_own() => {
+                frame::fold_open(state, arch::ticks());
                 0
             }
             handler::LOCK_MEMORY => {

@@ -316,7 +316,8 @@ pub unsafe fn share(state: *const ThreadState, frame: &Frame, now: u64) -> Share
         let span = (reading.time.wrapping_sub(frame.entered) << FRACTION_BITS) as i64 as f64;
         let part = |gained: u64| if span > 0.0 { (gained as i64 as f64 / span).clamp(0.0, 1.0) } else { 1.0 };
         let known = knows(state, frame);
-        if !known {
+        // `fork` returns in the child, too, where it is no call of the child's.
+        if !known && crate::thread::owns(state, frame.record) {
             (*(*state).header).unmeasured.fetch_add(1, Ordering::Relaxed);
         }
         Share {

@@ -103,7 +103,7 @@ fn arm_destructor(state: *mut ThreadState) {
 ///
 /// # Safety
 /// `state` is the calling thread's.
-pub unsafe fn owns(state: *mut ThreadState, record: *const FlowCounters) -> bool {
+pub unsafe fn owns(state: *const ThreadState, record: *const FlowCounters) -> bool {
     // SAFETY: `state` is the caller's own.
     unsafe {
         (record as u64).wrapping_sub((*state).header as u64) < EXTENT_SIZE as u64

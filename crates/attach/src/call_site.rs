@@ -10,14 +10,17 @@ use object::read::elf::{FileHeader, ProgramHeader};
 
 use crate::address_space::Mapping;
 use crate::memory::Memory;
+use crate::process::{is_gone, read_text};
 use crate::ptrace::{Registers, no_registers};
 use crate::target::Target;
 
 const PAGE: u64 = 4096;
 /// Bytes of code, and of the words behind it.
 const CODE: usize = 112;
-/// The mask of blocked signals, a word for each of [`CLOBBERED`], and where the thread goes on.
-const WORDS: usize = 2 + CLOBBERED.len();
+/// The mask of blocked signals, a word for each of [`CLOBBERED`], where the thread goes on, and its number.
+const WORDS: usize = 3 + CLOBBERED.len();
+/// Which of them the thread jumps to.
+const GOES_ON: usize = WORDS - 2;
 /// Bytes of a call site, whose end is the end of a page.
 const SIZE: usize = CODE + 8 * WORDS;
 /// Numbers of the registers that a system call reads or changes: rax, rcx, rdx, rsi, rdi, r8 to r11.
@@ -44,9 +47,10 @@ impl CallSite {
             for site in sites.take_while(|site| site.0 >= end) {
                 match site.look(memory) {
                     Some(Room::Free) => return Some(site),
-                    // The thread that it was for has most likely left it: it takes less than a microsecond.
-                    Some(Room::LeftBehind) => left_behind = Some(site),
-                    None => {}
+                    Some(Room::LeftBehind { tid }) if left_behind.is_none() && site.was_left(target.pid(), tid) => {
+                        left_behind = Some(site);
+                    }
+                    Some(Room::LeftBehind { .. }) | None => {}
                 }
             }
         }
@@ -65,12 +69,22 @@ impl CallSite {
         if found == [0; SIZE] {
             return Some(Room::Free);
         }
-        (found[..CODE] == bytes(&no_registers(), 0)[..CODE]).then_some(Room::LeftBehind)
+        let tid = i32::from_le_bytes(found[SIZE - 8..][..4].try_into().unwrap_or_default());
+        (found[..CODE] == bytes(0, &no_registers(), 0)[..CODE]).then_some(Room::LeftBehind { tid })
+    }
+
+    /// Whether the thread that it was for has ended, or stands elsewhere. On a busy machine a thread whose tracer died may not
+    /// have run since: with another one's registers in its place, it would go on as that thread.
+    fn was_left(self, pid: i32, tid: i32) -> bool {
+        match read_text(format!("/proc/{pid}/task/{tid}/syscall")) {
+            Ok(text) => instruction_of(&text).is_some_and(|at| !(self.0..self.0 + SIZE as u64).contains(&at)),
+            Err(error) => is_gone(&error),
+        }
     }
 
     /// Writes it, for a thread that has these registers and blocks these signals. Gives whether it stands there.
-    pub fn write(self, memory: &Memory, registers: &Registers, mask: u64) -> bool {
-        memory.write(self.0, &bytes(registers, mask)).is_ok()
+    pub fn write(self, memory: &Memory, tid: i32, registers: &Registers, mask: u64) -> bool {
+        memory.write(self.0, &bytes(tid, registers, mask)).is_ok()
     }
 
     /// Takes it away.
@@ -97,20 +111,25 @@ fn code_end(memory: &Memory, mapping: &Mapping, all: &[Mapping]) -> Option<u64> 
     ends.find(|end| (mapping.end - PAGE..=mapping.end).contains(end))
 }
 
+/// The next instruction in a file `/proc/TID/syscall`, its last number. None of a thread that is runnable.
+fn instruction_of(text: &str) -> Option<u64> {
+    u64::from_str_radix(text.trim_end().rsplit_once(" 0x")?.1, 16).ok()
+}
+
 /// What is found where a call site could be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Room {
     /// Nothing.
     Free,
-    /// The call site of a tracer that was killed.
-    LeftBehind,
+    /// The call site that a tracer who was killed had for this thread.
+    LeftBehind { tid: i32 },
 }
 
 /// A call site for a thread that has these registers and blocks these signals.
-fn bytes(registers: &Registers, mask: u64) -> [u8; SIZE] {
+fn bytes(tid: i32, registers: &Registers, mask: u64) -> [u8; SIZE] {
     let (at, rax) = goes_on(registers);
     let mut words = vec![mask, rax, registers.rcx, registers.rdx, registers.rsi, registers.rdi];
-    words.extend([registers.r8, registers.r9, registers.r10, registers.r11, at]);
+    words.extend([registers.r8, registers.r9, registers.r10, registers.r11, at, tid as u64]);
     let mut code = vec![0x0f, 0x05]; // syscall
     // rt_sigprocmask(SIG_SETMASK, mask, NULL, 8). Nothing here changes flags, or uses the stack.
     code.extend([0xb8, libc::SYS_rt_sigprocmask as u8, 0, 0, 0]); // mov eax, 14
@@ -125,7 +144,7 @@ fn bytes(registers: &Registers, mask: u64) -> [u8; SIZE] {
         push_relative(&mut code, [prefix, 0x8b, register & LOW], 1 + index); // mov register, [word]
     }
     code.extend([0xff, 0x25]); // jmp [word]
-    push_distance(&mut code, WORDS - 1);
+    push_distance(&mut code, GOES_ON);
     let mut bytes = [0; SIZE];
     bytes[..code.len()].copy_from_slice(&code);
     for (place, word) in bytes[CODE..].chunks_exact_mut(8).zip(words) {
@@ -178,10 +197,19 @@ mod tests {
     #[test]
     fn code_fits_before_its_words() {
         let mask = 0x1234_5678_9abc_def0;
-        let bytes = bytes(&Registers { rip: 0xdead, orig_rax: u64::MAX, ..no_registers() }, mask);
+        let bytes = bytes(4711, &Registers { rip: 0xdead, orig_rax: u64::MAX, ..no_registers() }, mask);
         assert_eq!(bytes[CODE..CODE + 8], mask.to_le_bytes());
-        assert_eq!(bytes[SIZE - 8..], 0xdeadu64.to_le_bytes());
+        assert_eq!(bytes[SIZE - 16..SIZE - 8], 0xdeadu64.to_le_bytes());
+        assert_eq!(bytes[SIZE - 8..], 4711u64.to_le_bytes());
         let jump = bytes[..CODE].windows(2).rposition(|pair| pair == [0xff, 0x25]).unwrap();
-        assert_eq!(u32::from_le_bytes(bytes[jump + 2..][..4].try_into().unwrap()) as usize, SIZE - 8 - (jump + 6));
+        assert_eq!(u32::from_le_bytes(bytes[jump + 2..][..4].try_into().unwrap()) as usize, SIZE - 16 - (jump + 6));
+    }
+
+    #[test]
+    fn only_a_thread_that_stands_somewhere_has_an_instruction() {
+        assert_eq!(instruction_of("running\n"), None);
+        assert_eq!(instruction_of("-1 0x7ffd1ca661e0 0x7f5e026b62ec\n"), Some(0x7f5e_026b_62ec));
+        let read = "0 0x0 0x561115864730 0x1000 0x0 0x0 0x0 0x7ffd1ca661e0 0x7f5e026b62ec\n";
+        assert_eq!(instruction_of(read), Some(0x7f5e_026b_62ec));
     }
 }

@@ -59,7 +59,7 @@ impl Stop<'_> {
         if first {
             let mask = ptrace::signal_mask(tid).map_err(lost)?;
             thread.mask = Some(mask);
-            thread.site = self.target.call_site(&thread.registers, mask);
+            thread.site = self.target.call_site(tid, &thread.registers, mask);
         }
         let at = thread.site.map_or_else(|| self.target.system_call_address(), |site| Ok(site.address()))?;
         // The place was found in an earlier stop: another program may run now, which has something else there, or nothing.
@@ -140,9 +140,9 @@ fn advice(call: &str, error: &io::Error) -> &'static str {
 
 impl crate::Target {
     /// A call site for a thread with these registers that blocks these signals, where there is room for one.
-    fn call_site(&self, registers: &ptrace::Registers, mask: u64) -> Option<CallSite> {
+    fn call_site(&self, tid: i32, registers: &ptrace::Registers, mask: u64) -> Option<CallSite> {
         let site = self.room_for_calls()?;
-        site.write(self.memory(), registers, mask).then_some(site)
+        site.write(self.memory(), tid, registers, mask).then_some(site)
     }
 
     /// Where a call site can be written.

@@ -1,5 +1,6 @@
 // Threads that sleep in the kernel in many ways, and count how often they were woken for no reason of theirs.
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -61,6 +62,22 @@ static void *sleeper(void *argument) {
     }
     return 0;
 }
+// Whether no thread but the caller has yet to come to its sleep.
+static int all_asleep(void) {
+    int awake = 0;
+    DIR *tasks = opendir("/proc/self/task");
+    for (struct dirent *task; (task = readdir(tasks));) {
+        char path[300], state = 'R';
+        snprintf(path, sizeof path, "/proc/self/task/%s/stat", task->d_name);
+        FILE *stat = task->d_name[0] == '.' ? 0 : fopen(path, "r");
+        if (!stat) continue;
+        fscanf(stat, "%*d (%*[^)]) %c", &state);
+        awake += state != 'S';
+        fclose(stat);
+    }
+    closedir(tasks);
+    return awake <= 1;
+}
 int main(void) {
     pipe(silent);
     setvbuf(stdout, 0, _IOLBF, 0);
@@ -72,7 +89,7 @@ int main(void) {
         pthread_t t;
         pthread_create(&t, 0, sleeper, (void *)i);
     }
-    usleep(50000);
+    do usleep(50000); while (!all_asleep());
     printf("ready\n");
     char line[64];
     while (fgets(line, sizeof line, stdin)) {

@@ -46,15 +46,16 @@ impl<'a> Harvest<'a> {
         }
     }
 
-    /// Reads and frees what has ended. `launched` (pid, end) tells when the launched process was reaped.
-    pub fn collect(&mut self, arena: &Arena, launched: Option<(u32, u64)>) {
+    /// Reads and frees what has ended, and gives whether anything had. `launched` (pid, end) tells when the launched process was reaped.
+    pub fn collect(&mut self, arena: &Arena, launched: Option<(u32, u64)>) -> bool {
         let (heads, ended) = processes(arena, launched);
-        self.take(arena, heads, &ended);
+        self.take(arena, heads, &ended)
     }
 
     /// Reads and frees the `ended` processes with their threads, and the other ones' threads that have ended. Which threads there
     /// are is asked only now: a process may have made one until it ended, whose record would pass to the next in its extent.
-    fn take(&mut self, arena: &Arena, heads: Vec<Head>, ended: &HashMap<u32, u64>) {
+    fn take(&mut self, arena: &Arena, heads: Vec<Head>, ended: &HashMap<u32, u64>) -> bool {
+        let mut found = !ended.is_empty();
         let extents = arena.extents();
         let known: HashSet<u32> = heads.iter().map(|head| head.extent).collect();
         let contexts = Context::by_thread(arena, &extents);
@@ -78,6 +79,7 @@ impl<'a> Harvest<'a> {
                     arena.free(context);
                 }
                 arena.free(extent);
+                found = true;
             }
         }
         for h in heads {
@@ -90,6 +92,7 @@ impl<'a> Harvest<'a> {
                 self.ended.push((p, threads, end));
             }
         }
+        found
     }
 
     /// Feature regions in which the flows of the last [`Harvest::profile`] were called: context `k + 1` is the `k`-th.

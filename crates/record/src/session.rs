@@ -44,6 +44,11 @@ use crate::{Options, OtherCollectors, Recorded, flow_context, launch, machine};
 
 /// How often ended threads and processes are looked for.
 const COLLECT_EVERY: Duration = Duration::from_millis(50);
+/// Longest sleep between two looks. The agent's requests, the program's end and signals end it; each timer that fires takes the
+/// program's CPU for a moment.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(20);
+/// The same while nothing happens.
+const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 /// A process that the program made just before it ended makes itself known within this time.
 const BEGINNING: Duration = Duration::from_millis(300);
 
@@ -176,7 +181,7 @@ pub fn run(
         let settled = Instant::now() + BEGINNING;
         let is_over = |session: &Session<'_>| session.harvest.is_all_over(&arena) && Instant::now() >= settled;
         while options.wait_all && ended.is_ok() && !is_over(&session) && !signals.ends() {
-            session.round(&plans, &signals, None, snapshot);
+            session.round(&plans, &signals, None, SHORTEST_PAUSE, snapshot);
             session.harvest.collect(&arena, None);
         }
         if let Some(counter) = &counter {
@@ -353,13 +358,19 @@ impl Session<'_> {
     ) {
         let mut next_collect = Instant::now() + COLLECT_EVERY;
         let mut snapshots = Snapshots::new(self.options.interval);
+        let by_the_clock = self.options.interval.is_some() || self.latency.is_some() || self.queues.is_some();
+        let longest = if by_the_clock { SHORTEST_PAUSE } else { LONGEST_PAUSE };
+        let mut pause = SHORTEST_PAUSE;
         while !is_over() {
-            self.round(plans, signals, Some(pid), snapshot);
+            let asked = self.round(plans, signals, Some(pid), pause, snapshot);
+            pause = if asked { SHORTEST_PAUSE } else { (pause + pause / 4).min(longest) };
             self.queues.iter_mut().for_each(|queues| queues.round(self.arena));
             let now = Instant::now();
             if now >= next_collect {
                 self.release_latency(pid);
-                self.harvest.collect(self.arena, None);
+                if self.harvest.collect(self.arena, None) {
+                    pause = SHORTEST_PAUSE;
+                }
                 next_collect = now + COLLECT_EVERY;
             }
             if snapshots.is_time() {
@@ -382,15 +393,23 @@ impl Session<'_> {
         }
     }
 
-    /// Waits a little for attention, then answers requests and signals; those for the program, while there is one.
-    fn round(&mut self, plans: &Plans<'_>, signals: &Signals, pid: Option<u32>, snapshot: &mut dyn FnMut(&Profile)) {
+    /// Waits for attention, so long at most, then answers requests and signals; those for the program, while there is one. Gives
+    /// whether anything was asked for.
+    fn round(
+        &mut self,
+        plans: &Plans<'_>,
+        signals: &Signals,
+        pid: Option<u32>,
+        pause: Duration,
+        snapshot: &mut dyn FnMut(&Profile),
+    ) -> bool {
         let attention = &self.arena.header().attention;
         let seen = attention.load(Ordering::Acquire);
         plans.answer(self.arena);
         if let Some(relation) = &mut self.relation {
             relation.refresh(&self.arena.header().clock);
         }
-        let timeout = rustix::fs::Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
+        let timeout = rustix::fs::Timespec { tv_sec: 0, tv_nsec: pause.subsec_nanos().into() };
         let _ = futex::wait(attention, futex::Flags::empty(), seen, Some(&timeout));
         plans.answer(self.arena);
         if let Some(pid) = pid.and_then(|p| Pid::from_raw(p as i32)) {
@@ -401,6 +420,7 @@ impl Session<'_> {
         if signals.wants_snapshot() {
             snapshot(&self.snapshot());
         }
+        attention.load(Ordering::Acquire) != seen
     }
 
     /// The profile so far. In which regions calls were made is told at the end only.

@@ -346,14 +346,14 @@ unsafe fn adapt(state: *mut ThreadState, c: *mut FlowCounters, slot: u32, ticks:
 /// The next gap of a flow by the budget.
 unsafe fn adaptive_gap(s: &mut ThreadState, c: *mut FlowCounters, slot: u32, ticks: u64, now: u64, weight: u32) -> u32 {
     let budget = period::current();
-    s.window_calls += 1;
+    s.window_cost = s.window_cost.saturating_add(budget.cost_of(arch::ticks().wrapping_sub(now)));
     let beyond = now.wrapping_sub(s.window_last).saturating_sub(budget.longest_stretch());
     s.window_start = s.window_start.wrapping_add(beyond);
     s.window_last = now;
-    if let Some(tau) = budget.steer(s.tau, now.wrapping_sub(s.window_start), s.window_calls) {
+    if let Some(tau) = budget.steer(s.tau, now.wrapping_sub(s.window_start), s.window_cost) {
         s.tau = tau;
         s.window_start = now;
-        s.window_calls = 0;
+        s.window_cost = 0;
     }
     let class = slot::kind(slot).class;
     let io = class == class::IO;

@@ -7,9 +7,14 @@
 
 use transect_event_abi::thread::{OUTLIER_MEANS, OUTLIER_US};
 
-/// Assumed cost of a timed call that goes through Rust, ticks per microsecond × this / 1024: about 350 ns, with what it displaces
-/// from caches and predictors. A loop of such calls takes 150 ns each, a database server under load 700 ns and more.
+/// Least cost of a timed call that goes through Rust, ticks per microsecond × this / 1024: about 350 ns, with what it displaces
+/// from caches and predictors. A loop of such calls takes 150 ns each.
 const SLOW_CALL_SHARE: u64 = 358;
+/// Cost of a timed call in halves of what its return takes, which is known: 150 ns in a loop of SQLite's, 220 in nginx, 330 in a
+/// database server, whose timed calls cost 650 to 1,100 ns each by its CPU time.
+const HALVES: u64 = 5;
+/// A return that takes this many times as long as a call's least cost was interrupted.
+const INTERRUPTED: u64 = 16;
 /// Longest gap.
 const GAP_MAX: u64 = 1 << 20;
 /// A flow's calls come from as many gaps at least, or so.
@@ -41,7 +46,13 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// Cost of one timed call, ticks.
+    /// What a timed call cost whose return took so many ticks so far, ticks.
+    pub fn cost_of(self, returned: u64) -> u32 {
+        let least = self.cost();
+        (if returned < least * INTERRUPTED { returned * HALVES / 2 } else { 0 }).max(least) as u32
+    }
+
+    /// Least cost of one timed call, ticks.
     fn cost(self) -> u64 {
         (self.ticks_per_us * SLOW_CALL_SHARE / 1024).max(1)
     }
@@ -57,12 +68,12 @@ impl Budget {
         (self.tau_floor() as u64) << 9
     }
 
-    /// τ after a window of `elapsed` ticks with `calls` timed calls; `None` while the window is too short to tell.
-    pub fn steer(self, tau: u32, elapsed: u64, calls: u32) -> Option<u32> {
+    /// τ after a window of `elapsed` ticks whose timed calls took `cost` of them; `None` while the window is too short to tell.
+    pub fn steer(self, tau: u32, elapsed: u64, cost: u32) -> Option<u32> {
         if elapsed < WINDOW_US * self.ticks_per_us {
             return None;
         }
-        let spent = calls as u64 * self.cost() * 1_000_000 / elapsed.max(1);
+        let spent = u64::from(cost) * 1_000_000 / elapsed.max(1);
         // Below that where a flow's short calls come in little of the time: long ones among them are met by chance.
         let floor = (self.tau_floor() / BURST).max(1);
         let next = if spent > self.ppm {
@@ -215,13 +226,21 @@ mod tests {
     }
 
     #[test]
+    fn a_timed_call_costs_what_its_return_says() {
+        let least = u64::from(BUDGET.cost_of(0));
+        assert_eq!(least, BUDGET.cost());
+        assert_eq!(u64::from(BUDGET.cost_of(least)), least * 5 / 2, "displaced from caches");
+        assert_eq!(u64::from(BUDGET.cost_of(1_000_000)), least, "it lost its CPU");
+    }
+
+    #[test]
     fn tau_settles_where_the_cost_meets_the_budget() {
         // Twenty hot flows, each timed once per tau.
         let mut tau = BUDGET.tau_floor();
         for _ in 0..200 {
             let window = 2_100_000 * 2;
-            let calls = (20 * window / ((tau as u64) << 8)) as u32;
-            if let Some(t) = BUDGET.steer(tau, window, calls) {
+            let calls = 20 * window / ((tau as u64) << 8);
+            if let Some(t) = BUDGET.steer(tau, window, (calls * BUDGET.cost()) as u32) {
                 tau = t;
             }
         }

@@ -35,8 +35,8 @@ pub struct ThreadState {
     pub window_start: u64,
     /// The last timed call or end of waiting.
     pub window_last: u64,
-    /// Timed calls in the window.
-    pub window_calls: u32,
+    /// What the timed calls in the window cost, ticks.
+    pub window_cost: u32,
     /// State of the random generator.
     pub random: u32,
     /// Searches of the frame pool.
@@ -153,7 +153,7 @@ pub fn register(start_routine: u64, main: bool, stack_high: u64, stack_size: u64
         (*state).stack_low = stack_high.saturating_sub(stack_size);
         (*state).window_start = now;
         (*state).window_last = now;
-        (*state).window_calls = 0;
+        (*state).window_cost = 0;
         (*state).random = (now as u32) | 1;
         (*state).held = [const { Held::none() }; 8];
         (*state).lent = Held::none();

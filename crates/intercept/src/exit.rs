@@ -13,7 +13,9 @@ use crate::frame::{self, Frame};
 use crate::nesting::{self, Standing};
 use crate::published::{self, Share};
 use crate::thread::ThreadState;
-use crate::{active, arch, arena, enter, extent_map, lock, period, process, slot, spawn, static_component, wait};
+use crate::{
+    active, arch, arena, cpu_time, enter, extent_map, lock, period, process, slot, spawn, static_component, wait,
+};
 
 /// What an empty fenced call shows, ticks.
 static SAMPLED: AtomicU32 = AtomicU32::new(0);
@@ -115,7 +117,29 @@ pub unsafe extern "C" fn slow_exit(frame: *mut Frame, now: u64) -> *mut ThreadSt
         if f.flags & frame::RELOCKING != 0 {
             lock::reacquired(state);
         }
+        if slot::adaptive() {
+            charge_budget(&mut *state, now);
+        }
         state
+    }
+}
+
+/// Holds a timed call that returned at `now` against the thread's budget.
+fn charge_budget(s: &mut ThreadState, now: u64) {
+    let budget = period::current();
+    s.window_cost = s.window_cost.saturating_add(budget.cost_of(arch::ticks().wrapping_sub(now)));
+    let elapsed = now.wrapping_sub(s.window_start);
+    if !budget.is_window(elapsed) {
+        return;
+    }
+    s.window_start = now;
+    let (ran, cpu_ns) = cpu_time::since(s.window_cpu_ns, elapsed);
+    if let Some(tau) = budget.steer(s.tau, ran, s.window_cost) {
+        s.tau = tau;
+        s.on_cpu = period::on_cpu(s.on_cpu, ran, now.wrapping_sub(s.steered));
+        s.steered = now;
+        s.window_cost = 0;
+        s.window_cpu_ns = cpu_ns;
     }
 }
 
@@ -346,15 +370,6 @@ unsafe fn adapt(state: *mut ThreadState, c: *mut FlowCounters, slot: u32, ticks:
 /// The next gap of a flow by the budget.
 unsafe fn adaptive_gap(s: &mut ThreadState, c: *mut FlowCounters, slot: u32, ticks: u64, now: u64, weight: u32) -> u32 {
     let budget = period::current();
-    s.window_cost = s.window_cost.saturating_add(budget.cost_of(arch::ticks().wrapping_sub(now)));
-    let beyond = now.wrapping_sub(s.window_last).saturating_sub(budget.longest_stretch());
-    s.window_start = s.window_start.wrapping_add(beyond);
-    s.window_last = now;
-    if let Some(tau) = budget.steer(s.tau, now.wrapping_sub(s.window_start), s.window_cost) {
-        s.tau = tau;
-        s.window_start = now;
-        s.window_cost = 0;
-    }
     let class = slot::kind(slot).class;
     let io = class == class::IO;
     let long = match class {
@@ -370,11 +385,14 @@ unsafe fn adaptive_gap(s: &mut ThreadState, c: *mut FlowCounters, slot: u32, tic
         let timed = (*c).timed.load(Ordering::Relaxed);
         let calls = calls(c);
         let mean = (*c).total.load(Ordering::Relaxed) / calls;
-        if timed < period::LEARNING || period::is_costly(mean, io, budget.ticks_per_us) || long {
+        // Of a function that computes, what it took while others had the CPU is no reason to time it.
+        let busy = if class == class::COMPUTE { period::while_on_cpu(mean, s.on_cpu) } else { mean };
+        if timed < period::LEARNING || period::is_costly(busy, io, budget.ticks_per_us) || long {
             return 1;
         }
         s.random = period::random(s.random);
         let (a, b) = squares(c);
+        let apart = period::while_on_cpu(apart.into(), s.on_cpu) as u32;
         let gap = period::next_gap(weight, apart, period::for_spread(s.tau, mean, a, b), s.random);
         gap.min(period::longest_gap(calls))
     }

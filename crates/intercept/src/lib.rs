@@ -26,6 +26,7 @@ mod calibration;
 mod confinement;
 #[allow(unsafe_code)]
 pub mod context;
+mod cpu_time;
 #[allow(unsafe_code)]
 pub mod dlsym;
 #[allow(unsafe_code)]

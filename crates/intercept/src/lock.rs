@@ -13,12 +13,12 @@ use crate::enter::Registers;
 use crate::frame::{CONTENDED, Frame};
 use crate::slot::{self, Kind};
 use crate::thread::ThreadState;
-use crate::{active, arch, arena, lock_cost};
+use crate::{active, arch, arena, lock_cost, period};
 
 /// One in so many uncontended acquisitions (on average) is timed at least, and its hold time taken.
 const SAMPLE: u32 = 1024;
 
-/// More of them are where acquisitions are rarer: about one in so long, and as many releases, which costs 1 %; microseconds.
+/// More of them are where acquisitions are rarer: about one in so long on a CPU, and as many releases, which costs 1 %; microseconds.
 const SPACING_US: u64 = 100;
 
 /// The first acquisitions at a place are all timed: there may be no more.
@@ -67,16 +67,17 @@ impl Gap {
         Gap { calls: 0, since: 0 }
     }
 
-    /// A sample is taken: the calls that it stands for, itself included. The next gap follows the rate of these calls, and is
-    /// random, for lock and unlock calls come in patterns that a fixed stride would fall in step with.
-    fn end(&mut self, random: &mut u32) -> u32 {
+    /// A sample is taken: the calls that it stands for, itself included. The next gap follows the rate of these calls in the time
+    /// in which their thread has a CPU, `on_cpu` of all, and is random, for lock and unlock calls come in patterns that a fixed
+    /// stride would fall in step with.
+    fn end(&mut self, random: &mut u32, on_cpu: u32) -> u32 {
         let ended = self.calls.max(1);
         let now = arch::ticks();
-        let took = now.saturating_sub(self.since).max(1);
+        let took = period::while_on_cpu(now.saturating_sub(self.since), on_cpu).max(1);
         self.since = now;
         let spacing = SPACING_US * arena::header().ticks_per_us as u64;
         let mean = (ended as u64 * spacing / took).clamp(1, SAMPLE as u64);
-        *random = crate::period::random(*random);
+        *random = period::random(*random);
         self.calls = 1 + ((*random as u64 * (2 * mean - 1)) >> 32) as u32;
         ended
     }
@@ -162,7 +163,7 @@ pub unsafe fn sample_release(state: *mut ThreadState, c: *mut FlowCounters, slot
             s.release_countdown -= 1;
             return None;
         }
-        let ended = s.release_gap.end(&mut s.random);
+        let ended = s.release_gap.end(&mut s.random, s.on_cpu);
         if may_lease(state, slot) {
             change_lease(c, s.release_gap.calls);
             // What is counted until then is in the lease.
@@ -285,7 +286,7 @@ pub unsafe fn attempt(state: *mut ThreadState, slot: u32, kind: Kind, r: &Regist
             return Attempt::Timed { weight: 1, contended };
         }
         if (*state).hold_countdown == 0 {
-            let ended = (*state).hold_gap.end(&mut (*state).random);
+            let ended = (*state).hold_gap.end(&mut (*state).random, (*state).on_cpu);
             (*state).hold_countdown = (*state).hold_gap.calls - 1;
             return Attempt::Timed { weight: ended, contended };
         }

@@ -25,6 +25,14 @@ const GROWTH: u64 = 8;
 const BURST: u32 = 16;
 /// Window in which cost is held against the budget, microseconds.
 const WINDOW_US: u64 = 1000;
+/// Least part of it in which the thread had a CPU: one in so many.
+const LEAST_OF_WINDOW: u64 = 4;
+/// Longest τ, microseconds.
+const TAU_MOST_US: u64 = 16_000;
+/// Fraction bits of [`on_cpu`].
+pub const ON_CPU_BITS: u32 = 16;
+/// A thread that never waits.
+pub const ALWAYS_ON_CPU: u32 = 1 << ON_CPU_BITS;
 /// A flow's first calls on a thread are all timed: a few calls may be few because each takes long.
 pub const LEARNING: u64 = 32;
 /// A flow whose mean call takes longer is timed every time, which costs it 5 % at most; microseconds.
@@ -62,18 +70,18 @@ impl Budget {
         ((self.cost() * 2_000_000 / self.ppm.max(1)) >> 8).clamp(1, 1 << 24) as u32
     }
 
-    /// Of the time between two timed calls of a running thread no more is held against the cost, ticks: it may have had no CPU for
-    /// the rest. Calls further apart are within the budget in any case.
-    pub fn longest_stretch(self) -> u64 {
-        (self.tau_floor() as u64) << 9
+    /// Whether that many ticks after a window's start the cost is held against the budget.
+    pub fn is_window(self, elapsed: u64) -> bool {
+        elapsed >= WINDOW_US * self.ticks_per_us
     }
 
-    /// τ after a window of `elapsed` ticks whose timed calls took `cost` of them; `None` while the window is too short to tell.
-    pub fn steer(self, tau: u32, elapsed: u64, cost: u32) -> Option<u32> {
-        if elapsed < WINDOW_US * self.ticks_per_us {
+    /// τ after a window in which the thread had a CPU for `ran` ticks, of which its timed calls took `cost`; `None` while that is too
+    /// little to tell.
+    pub fn steer(self, tau: u32, ran: u64, cost: u32) -> Option<u32> {
+        if ran < WINDOW_US * self.ticks_per_us / LEAST_OF_WINDOW {
             return None;
         }
-        let spent = u64::from(cost) * 1_000_000 / elapsed.max(1);
+        let spent = u64::from(cost) * 1_000_000 / ran.max(1);
         // Below that where a flow's short calls come in little of the time: long ones among them are met by chance.
         let floor = (self.tau_floor() / BURST).max(1);
         let next = if spent > self.ppm {
@@ -84,8 +92,25 @@ impl Budget {
         } else {
             tau as u64
         };
-        Some(next.clamp(floor as u64, 1 << 24) as u32)
+        Some(next.clamp(floor as u64, self.tau_most()) as u32)
     }
+
+    /// Longest τ: what is timed once in that costs next to nothing, and calls that are always timed may use up the budget.
+    fn tau_most(self) -> u64 {
+        TAU_MOST_US * self.ticks_per_us >> 8
+    }
+}
+
+/// What a time of a thread is on a CPU, by [`on_cpu`].
+pub fn while_on_cpu(ticks: u64, on_cpu: u32) -> u64 {
+    (u128::from(ticks) * u128::from(on_cpu) >> ON_CPU_BITS) as u64
+}
+
+/// Part of its time in which a thread has a CPU, after a window of `elapsed` ticks in which it had one for `ran`: calls that are far
+/// apart in time may yet be all that it does.
+pub fn on_cpu(before: u32, ran: u64, elapsed: u64) -> u32 {
+    let part = (ran << ON_CPU_BITS) / elapsed.max(ran).max(1);
+    ((u64::from(before) + part) / 2).max(1) as u32
 }
 
 /// The gap after a timed call that ended a gap of `gap` calls, `apart` (256 ticks) after the one before.
@@ -231,6 +256,25 @@ mod tests {
         assert_eq!(least, BUDGET.cost());
         assert_eq!(u64::from(BUDGET.cost_of(least)), least * 5 / 2, "displaced from caches");
         assert_eq!(u64::from(BUDGET.cost_of(1_000_000)), least, "it lost its CPU");
+    }
+
+    #[test]
+    fn the_cost_is_held_against_the_time_on_a_cpu() {
+        // 100 µs of timed calls in a window of 1 ms, of which the thread had a CPU for less, or for a half.
+        let window = 1000 * BUDGET.ticks_per_us;
+        assert!(BUDGET.is_window(window) && !BUDGET.is_window(window - 1));
+        let cost = (window / 10) as u32;
+        assert_eq!(BUDGET.steer(1000, window / 5, cost), None);
+        let (all, half) = (BUDGET.steer(1000, window, cost), BUDGET.steer(1000, window / 2, cost));
+        assert_eq!((all, half), (Some(3333), Some(6666)));
+    }
+
+    #[test]
+    fn a_thread_that_waits_has_a_cpu_for_a_part() {
+        assert_eq!(on_cpu(ALWAYS_ON_CPU, 100, 100), ALWAYS_ON_CPU);
+        let settled = (0..40).fold(ALWAYS_ON_CPU, |part, _| on_cpu(part, 1_000, 100_000));
+        assert!((650..=660).contains(&settled), "{settled}");
+        assert_eq!(on_cpu(1, 0, 1000), 1);
     }
 
     #[test]

@@ -33,8 +33,12 @@ pub struct ThreadState {
     pub stack_high: u64,
     /// Start of the window in which the cost of timing is held against the budget.
     pub window_start: u64,
-    /// The last timed call or end of waiting.
-    pub window_last: u64,
+    /// The thread's CPU time at its start, ns.
+    pub window_cpu_ns: u64,
+    /// When τ was last adjusted.
+    pub steered: u64,
+    /// Part of its time in which the thread has a CPU, see [`crate::period::on_cpu`].
+    pub on_cpu: u32,
     /// What the timed calls in the window cost, ticks.
     pub window_cost: u32,
     /// State of the random generator.
@@ -152,7 +156,9 @@ pub fn register(start_routine: u64, main: bool, stack_high: u64, stack_size: u64
         (*state).stack_high = stack_high;
         (*state).stack_low = stack_high.saturating_sub(stack_size);
         (*state).window_start = now;
-        (*state).window_last = now;
+        (*state).window_cpu_ns = 0;
+        (*state).steered = now;
+        (*state).on_cpu = crate::period::ALWAYS_ON_CPU;
         (*state).window_cost = 0;
         (*state).random = (now as u32) | 1;
         (*state).held = [const { Held::none() }; 8];

@@ -48,7 +48,6 @@ pub unsafe fn leave(state: *mut ThreadState, frame: &Frame, now: u64) {
             // A thread that waits costs nothing: its calls are held against the time in which it runs.
             let s = &mut *state;
             s.window_start = (s.window_start + now.saturating_sub(frame.start)).min(now);
-            s.window_last = now;
             active::change(1);
         }
         if slot::kind(frame.slot).class != class::IO && frame.weight > 0 {

@@ -278,6 +278,15 @@ pub fn gettid() -> u32 {
     unsafe { call(186, 0, 0, 0, 0, 0, 0) as u32 }
 }
 
+/// CPU time of the calling thread, ns.
+pub fn thread_cpu_ns() -> u64 {
+    const CLOCK_THREAD_CPUTIME_ID: u64 = 3;
+    let mut time = [0u64; 2];
+    // SAFETY: clock_gettime writes a timespec, two words.
+    unsafe { call(228, CLOCK_THREAD_CPUTIME_ID, time.as_mut_ptr() as u64, 0, 0, 0, 0) };
+    time[0] * 1_000_000_000 + time[1]
+}
+
 /// Process id.
 pub fn getpid() -> u32 {
     // SAFETY: no arguments.

@@ -10,8 +10,6 @@ use transect_event_abi::thread::THREAD_LIVE;
 use crate::arena::Arena;
 use crate::extent::Head;
 
-/// Between two readings. What comes after a thread's last one is taken to be like what was before.
-const EVERY: Duration = Duration::from_millis(50);
 /// Threads of one reading, some 10 µs each: of more, others come next time.
 const MOST: usize = 64;
 
@@ -63,9 +61,12 @@ pub(crate) struct QueueWatch {
 }
 
 impl QueueWatch {
+    /// Between two readings. What comes after a thread's last one is taken to be like what was before.
+    pub const EVERY: Duration = Duration::from_millis(50);
+
     /// Nothing yet.
     pub fn new() -> Self {
-        Self { next: Instant::now() + EVERY, first: 0, threads: HashMap::default() }
+        Self { next: Instant::now() + Self::EVERY, first: 0, threads: HashMap::default() }
     }
 
     /// Reads threads that live, if it is time for that.
@@ -73,7 +74,7 @@ impl QueueWatch {
         if Instant::now() < self.next {
             return;
         }
-        self.next = Instant::now() + EVERY;
+        self.next = Instant::now() + Self::EVERY;
         let extents = arena.extents();
         let processes: HashMap<u32, u32> = extents
             .iter()

@@ -358,8 +358,11 @@ impl Session<'_> {
     ) {
         let mut next_collect = Instant::now() + COLLECT_EVERY;
         let mut snapshots = Snapshots::new(self.options.interval);
-        let by_the_clock = self.options.interval.is_some() || self.latency.is_some() || self.queues.is_some();
-        let longest = if by_the_clock { SHORTEST_PAUSE } else { LONGEST_PAUSE };
+        let longest = match &self.queues {
+            _ if self.options.interval.is_some() || self.latency.is_some() => SHORTEST_PAUSE,
+            Some(_) => QueueWatch::EVERY,
+            None => LONGEST_PAUSE,
+        };
         let mut pause = SHORTEST_PAUSE;
         while !is_over() {
             let asked = self.round(plans, signals, Some(pid), pause, snapshot);

@@ -10,7 +10,10 @@ use crate::frame::{self, Frame};
 use crate::nesting::{self, Nested};
 use crate::slot::{self, Kind};
 use crate::thread::{self, ThreadState};
-use crate::{address_limit, arch, confinement, dlsym, lock, object, process, published, spawn, static_component, wait};
+use crate::{
+    address_limit, arch, confinement, dlsym, lock, object, process, published, spawn, static_component, system_call,
+    wait,
+};
 
 /// Countdown of flows that are never timed: a new lease after 2^30 calls.
 const LEASE: i64 = 1 << 30;
@@ -104,6 +107,7 @@ pub unsafe extern "C" fn slow_enter(slot: u32, registers: *mut Registers, rbx: u
             Some(false) => (0, true),
             // It entered for a call that was left by a jump.
             _ if !kind.always_enters() && (*c).countdown.load(Ordering::Relaxed) as i32 > 0 => (0, false),
+            _ if kind.handler == handler::SYSCALL => system_call::lease(c, kind, r, (*state).stopped != 0),
             _ => lease(c, kind, (*state).stopped != 0),
         };
         timed &= (*state).stopped == 0;
@@ -422,13 +426,11 @@ unsafe fn process_control(state: *mut ThreadState, option: u64, argument: u64) -
 
 /// `syscall`: the same by number.
 unsafe fn system_call(state: *mut ThreadState, r: &Registers) -> u32 {
-    const PRCTL: u64 = 157;
-    const SECCOMP: u64 = 317;
     const STRICT: u64 = 0;
     match (r.rdi, r.rsi) {
         // SAFETY: `state` is the calling thread's or null; a name is the program's string.
-        (PRCTL, option) => return unsafe { process_control(state, option, r.rdx) },
-        (SECCOMP, mode) => {
+        (system_call::PRCTL, option) => return unsafe { process_control(state, option, r.rdx) },
+        (system_call::SECCOMP, mode) => {
             crate::confinement::confine();
             if mode == STRICT && !state.is_null() {
                 // SAFETY: as above.

@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use transect_event_abi::api_table::class;
+use transect_event_abi::api_table::{class, handler};
 use transect_event_abi::arena::OPTION_HISTOGRAM;
 use transect_event_abi::process::{SLOT_DLSYM, SLOT_STATIC};
 use transect_event_abi::thread::{
@@ -335,7 +335,10 @@ unsafe fn inner(state: *mut ThreadState, f: &mut Frame, now: u64, share: Share) 
 
 /// Chooses the next gap of a flow (see [`period`]).
 unsafe fn adapt(state: *mut ThreadState, c: *mut FlowCounters, slot: u32, ticks: u64, now: u64, weight: u32) {
-    if slot::kind(slot).always_enters() {
+    let kind = slot::kind(slot);
+    // Calls of `syscall` are held against their period at each entry.
+    let by_number = kind.handler == handler::SYSCALL;
+    if kind.always_enters() && !by_number {
         return;
     }
     // SAFETY: as in `fold`.
@@ -350,7 +353,9 @@ unsafe fn adapt(state: *mut ThreadState, c: *mut FlowCounters, slot: u32, ticks:
             None => return,
         };
         let old = (*c).period.load(Ordering::Relaxed);
-        if gap != old && old != u32::MAX && old != 0 {
+        if by_number && old != u32::MAX {
+            (*c).period.store(gap, Ordering::Relaxed);
+        } else if gap != old && old != u32::MAX && old != 0 {
             // The lease granted at entry was for the old gap: change it by the difference, never below one call.
             let left = (*c).countdown.load(Ordering::Relaxed) as i32 as i64;
             let mut by = gap as i64 - old as i64;

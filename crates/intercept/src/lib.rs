@@ -78,6 +78,8 @@ mod static_plan_file;
 #[cfg(feature = "fuzzing")]
 pub use static_plan_file::fuzz as fuzz_static_plan;
 #[allow(unsafe_code)]
+mod system_call;
+#[allow(unsafe_code)]
 mod taken;
 #[allow(unsafe_code)]
 pub mod thread;

@@ -136,8 +136,11 @@ pub const QUICK_RELEASE: u8 = 3;
 /// How it enters acquisitions of rwlocks that are taken to read.
 const QUICK_READ: u8 = 4;
 
-/// How the trampoline enters a slot: 0 plain timing, 1 through Rust, 2 to 4 the quick paths of locks, which fall
-/// back to Rust when there is more to do than to count.
+/// How it enters `syscall`, whose calls are mostly counted.
+const QUICK_SYSTEM_CALL: u8 = 5;
+
+/// How the trampoline enters a slot: 0 plain timing, 1 through Rust, 2 to 4 the quick paths of locks and 5 that of system calls,
+/// which fall back to Rust when there is more to do than to count.
 fn entry(kind: Kind) -> u8 {
     let plain = kind.class == class::COMPUTE
         && kind.handler == handler::NONE
@@ -150,6 +153,7 @@ fn entry(kind: Kind) -> u8 {
         handler::LOCK_ACQUIRE if crate::lock::knows() && !kind.traced && !is_full() => QUICK_ACQUIRE,
         handler::READ_ACQUIRE if crate::lock::knows() && !kind.traced && !is_full() => QUICK_READ,
         handler::LOCK_RELEASE if crate::lock::knows() && !kind.traced && !is_full() => QUICK_RELEASE,
+        handler::SYSCALL if !kind.traced && kind.flags & SLOT_FRAMED == 0 && !is_full() => QUICK_SYSTEM_CALL,
         _ => 1,
     }
 }
@@ -212,7 +216,8 @@ pub fn enter_static(slot: u32, target: u64, component: u16, address: u64) {
 /// First period of a slot in the timing mode of this recording; `u32::MAX` = it need not be entered at all.
 pub fn first_period(kind: Kind) -> u32 {
     let h = arena::header();
-    if kind.always_enters() && !(kind.is_lock_only() && h.timing == TIMING_COUNT) {
+    let sampled = kind.handler == handler::SYSCALL;
+    if kind.always_enters() && !sampled && !(kind.is_lock_only() && h.timing == TIMING_COUNT) {
         return 1;
     }
     match h.timing {

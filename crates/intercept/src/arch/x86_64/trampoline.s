@@ -572,7 +572,7 @@ transect_static_enter:
     .cfi_startproc
     .cfi_def_cfa_offset 40
     .cfi_rel_offset rbx, 8
-# eax = 2: mutex acquisition, 3: release, 4: acquisition of an rwlock to read. Uncontended and not sampled: count, go on. The stub's count is the call's; the
+# eax = 2: mutex acquisition, 3: release, 4: acquisition of an rwlock to read, 5: `syscall`. Uncontended and not sampled: count, go on. The stub's count is the call's; the
 # countdown goes below zero until the next slow entry grants a lease.
     .cfi_def_cfa_offset 16
     .cfi_restore rbx
@@ -582,6 +582,8 @@ transect_static_enter:
     mov rcx, qword ptr fs:[rcx]
     test rcx, rcx
     jz 14f
+    cmp eax, 5
+    je 16f
     cmp eax, 3
     mov rax, rdi
     je 12f
@@ -629,6 +631,23 @@ transect_static_enter:
     jmp 11b
 13: cmp dword ptr [rdi + {RWLOCK_WRITER}], 0
     je 15b
+    jmp 14f
+16: # `syscall`: one of a number that is looked at, or a gap that ends, is Rust's business
+    cmp rdi, {NUMBERS}
+    jae 14f
+    lea rax, [rip + {system_calls}]
+    cmp byte ptr [rax + rdi], 0
+    jne 14f
+    mov rcx, qword ptr [rip + transect_tls_counters@GOTTPOFF]
+    mov rcx, qword ptr fs:[rcx]
+    mov eax, r11d
+    shl eax, 6
+    add rcx, rax
+    mov eax, dword ptr [rcx]
+    neg eax
+    js 14f
+    cmp eax, dword ptr [rcx + {C_PERIOD}]
+    jb 11b
 14: pop rcx
     .cfi_adjust_cfa_offset -8
     pop rax

@@ -122,6 +122,8 @@ pub const OBJECT_SYNTHETIC: u32 = 8;
 pub const OBJECT_EXECUTABLE: u32 = 16;
 /// A static component: a part of another object, without an address range of its own.
 pub const OBJECT_STATIC: u32 = 32;
+/// In a namespace of its own (`dlmopen`): known by name, not hooked.
+pub const OBJECT_APART: u32 = 64;
 
 /// One ELF object of the process.
 #[repr(C)]
@@ -142,7 +144,7 @@ pub struct ObjectRecord {
     pub hooked: AtomicU32,
     /// Slots left because their address is taken.
     pub address_taken: AtomicU32,
-    /// Slots refused for their calling convention or capacity.
+    /// Slots refused for their calling convention or capacity; of an [`OBJECT_APART`] all.
     pub refused: AtomicU32,
     /// Slots left for want of a plan.
     pub unplanned: AtomicU32,

@@ -3,7 +3,7 @@
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use transect_event_abi::api_table::handler;
-use transect_event_abi::process::{SLOT_DLSYM, SLOT_SHARED};
+use transect_event_abi::process::{OBJECT_APART, SLOT_DLSYM, SLOT_SHARED};
 
 use crate::arch::{self, syscall as sys};
 use crate::elf::{FUNC, IFUNC, bytes_until_zero};
@@ -64,7 +64,8 @@ unsafe fn stub_for(address: u64, name: &[u8], requester: u16) -> u64 {
         return address;
     }
     let Some(callee) = object::find(address) else { return address };
-    if callee == static_component::object_of(requester) || keeps_own_convention(name) {
+    let apart = object::record(callee).flags.load(Ordering::Relaxed) & OBJECT_APART != 0;
+    if apart || callee == static_component::object_of(requester) || keeps_own_convention(name) {
         return address;
     }
     let api = arena::api(name);

@@ -28,6 +28,10 @@ pub struct Rendezvous {
     pub hook: u64,
     /// 0: consistent, 1: objects being added, 2: being deleted.
     pub state: i32,
+    /// Load address of the loader.
+    pub loader: u64,
+    /// The same of the next namespace, from version 2 on (glibc 2.35).
+    pub next: *const Rendezvous,
 }
 
 /// Entry of a dynamic section.

@@ -65,6 +65,13 @@ fn range(table: &[Rela]) -> (u64, u64) {
     (r.start as u64, r.end as u64)
 }
 
+/// How many linkage slots an object has for functions, one at least.
+pub fn slots(image: &Image) -> u32 {
+    let lazy = image.jmprel.iter().filter(|r| r.kind() == elf::R_JUMP_SLOT).count();
+    let function = |r: &&Rela| r.kind() == elf::R_GLOB_DAT && image.symbol(r.symbol()).kind() == elf::FUNC;
+    ((lazy + image.rela.iter().filter(function).count()) as u32).max(1)
+}
+
 /// Hooks the slots of a registered object. True if the loader has relocated it already.
 ///
 /// # Safety

@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use transect_event_abi::process::{OBJECT_EXECUTABLE, OBJECT_HOOKED, OBJECT_NO_PLAN, OBJECT_SYNTHETIC};
+use transect_event_abi::process::{OBJECT_APART, OBJECT_EXECUTABLE, OBJECT_HOOKED, OBJECT_NO_PLAN, OBJECT_SYNTHETIC};
 
 use crate::arch::{self, syscall as sys};
 use crate::elf::{Image, LinkMap, Rendezvous, Segment, bytes_until_zero};
@@ -26,6 +26,20 @@ pub fn maps() -> impl Iterator<Item = *const LinkMap> {
     let r = RENDEZVOUS.load(Ordering::Acquire) as *const Rendezvous;
     // SAFETY: the list is stable under the loader's lock, which its events hold; at start there is one thread.
     maps_from(if r.is_null() { core::ptr::null() } else { unsafe { (*r).map } })
+}
+
+/// The lists of other namespaces (`dlmopen`), as far as the loader tells of them.
+fn maps_apart() -> impl Iterator<Item = *const LinkMap> {
+    let mut r = RENDEZVOUS.load(Ordering::Acquire) as *const Rendezvous;
+    // SAFETY: as in `maps`; an older structure ends before `next`, which is read from version 2 on only.
+    let namespaces = core::iter::from_fn(move || unsafe {
+        if r.is_null() || (*r).version < 2 {
+            return None;
+        }
+        r = (*r).next;
+        (!r.is_null()).then(|| (*r).map)
+    });
+    namespaces.flat_map(maps_from)
 }
 
 /// The loader's list from an entry on.
@@ -72,6 +86,10 @@ pub fn definition(name: &[u8]) -> Option<u64> {
     })
 }
 
+/// Objects that need no more work. Those of other namespaces have a libc of their own, whose forks and threads the agent would not
+/// know of.
+const DONE: u32 = OBJECT_HOOKED | OBJECT_SYNTHETIC | OBJECT_APART;
+
 /// Registers and hooks every object that is new in the loader's list. `executable` is the path and headers of the
 /// executable at the first call.
 ///
@@ -88,12 +106,12 @@ pub unsafe fn scan(executable: Option<(&[u8], &'static [Segment])>) {
         // the order.
         for pass in 0..3 {
             let (mut position, mut next) = (0, 0);
-            for map in maps() {
+            let listed = maps().map(|map| (map, false)).chain(maps_apart().map(|map| (map, true)));
+            for (map, apart) in listed {
                 position += 1;
                 let known = object::of_map(map, &mut next);
                 // Programs load thousands of objects one by one: those that are done cost next to nothing.
-                let done =
-                    |i| object::record(i).flags.load(Ordering::Relaxed) & (OBJECT_HOOKED | OBJECT_SYNTHETIC) != 0;
+                let done = |i| object::record(i).flags.load(Ordering::Relaxed) & DONE != 0;
                 if known.is_some_and(|i| pass == 0 || done(i)) {
                     continue;
                 }
@@ -115,7 +133,13 @@ pub unsafe fn scan(executable: Option<(&[u8], &'static [Segment])>) {
                     if own || file.starts_with(b"ld-") || file.starts_with(b"linux-vdso") || path.is_empty() {
                         flags |= OBJECT_SYNTHETIC;
                     }
-                    object::add(&image, map, path, flags);
+                    if apart {
+                        flags |= OBJECT_APART;
+                    }
+                    let added = object::add(&image, map, path, flags);
+                    if let Some(i) = added.filter(|_| flags & (OBJECT_APART | OBJECT_SYNTHETIC) == OBJECT_APART) {
+                        object::record(i).refused.store(hook::slots(&image), Ordering::Relaxed);
+                    }
                 } else if let Some(i) = known {
                     let o = object::record(i);
                     let path = &o.path[..o.path.iter().position(|&b| b == 0).unwrap_or(0)];
@@ -163,7 +187,7 @@ pub extern "C" fn loader_event() {
             let base = object::record(i).base.load(Ordering::Relaxed);
             let is_it =
                 |m: &*const LinkMap| *m == object::map_of(i) && (**m).base == base && (**m).dynamic as u64 >= start;
-            match maps_from(next).find(is_it).or_else(|| maps().find(is_it)) {
+            match maps_from(next).find(is_it).or_else(|| maps().chain(maps_apart()).find(is_it)) {
                 Some(map) => next = (*map).next,
                 None => object::gone(i),
             }

@@ -2,7 +2,9 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use transect_event_abi::process::{OBJECT_CAPACITY, OBJECT_GONE, OBJECT_STATIC, OBJECTS_OFFSET, ObjectRecord};
+use transect_event_abi::process::{
+    OBJECT_APART, OBJECT_CAPACITY, OBJECT_GONE, OBJECT_STATIC, OBJECTS_OFFSET, ObjectRecord,
+};
 
 use crate::elf::{Image, LinkMap};
 use crate::process;
@@ -66,7 +68,8 @@ pub fn add(image: &Image, map: *const LinkMap, path: &[u8], flags: u32) -> Optio
     let path = &path[..path.len().min(919)];
     let revived = (0..count()).find(|&i| {
         let o = record(i);
-        o.flags.load(Ordering::Acquire) & (OBJECT_GONE | OBJECT_STATIC) == OBJECT_GONE
+        o.flags.load(Ordering::Acquire) & (OBJECT_GONE | OBJECT_STATIC | OBJECT_APART)
+            == OBJECT_GONE | flags & OBJECT_APART
             && o.path[..path.len()] == *path
             && o.path[path.len()] == 0
             && o.build_id_len as usize == image.build_id.len()

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use transect_event_abi::process::{
-    OBJECT_EXECUTABLE, OBJECT_GONE, OBJECT_SYNTHETIC, SLOT_DLSYM, SLOT_INTERNAL, SLOT_STATIC,
+    OBJECT_APART, OBJECT_EXECUTABLE, OBJECT_GONE, OBJECT_SYNTHETIC, SLOT_DLSYM, SLOT_INTERNAL, SLOT_STATIC,
 };
 use transect_event_abi::published::FRACTION_BITS;
 use transect_profile_model::{
@@ -193,7 +193,10 @@ impl<'a> Assembler<'a> {
         let caller = self.component_of(p, s.caller as usize)?;
         let callee_object = s.callee.map(usize::from).or_else(|| {
             p.objects.iter().position(|o| {
-                o.flags & OBJECT_GONE == 0 && !o.path.is_empty() && o.parent.is_none() && names.defines(o, &symbol)
+                o.flags & (OBJECT_GONE | OBJECT_APART) == 0
+                    && !o.path.is_empty()
+                    && o.parent.is_none()
+                    && names.defines(o, &symbol)
             })
         });
         let callee = match callee_object.and_then(|o| self.component_of(p, o)) {

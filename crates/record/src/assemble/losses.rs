@@ -1,10 +1,14 @@
 //! What a process' extent says it could not record.
 
-use transect_event_abi::process::unprofiled;
+use transect_event_abi::process::{OBJECT_APART, unprofiled};
 use transect_profile_model::LossKind;
 
 use super::Assembler;
 use crate::extent;
+
+/// Of an object that the program has loaded by `dlmopen`, or what is loaded with one.
+const IN_ITS_NAMESPACE: &str =
+    "the whole object: it is in a namespace of its own (dlmopen), where no calls are recorded";
 
 impl Assembler<'_> {
     pub(super) fn add_losses(&mut self, p: &extent::Process, threads: &[extent::Thread]) {
@@ -12,6 +16,10 @@ impl Assembler<'_> {
             if o.parent.is_some() {
                 let reason = "no room near the object, or its code is not as in the file";
                 self.loss(LossKind::SkippedFunctions, &o.path, o.refused.into(), reason);
+                continue;
+            }
+            if o.flags & OBJECT_APART != 0 {
+                self.loss(LossKind::UnhookedSlots, &o.path, o.refused.into(), IN_ITS_NAMESPACE);
                 continue;
             }
             for r in self.statics.map(|s| s.refused(&o.file)).unwrap_or_default() {
@@ -85,11 +93,55 @@ impl Assembler<'_> {
 mod tests {
     use transect_profile_model::{Clock, Machine, Meta, Profile};
 
+    use transect_event_abi::process::OBJECT_GONE;
+
     use super::super::Scale;
     use super::*;
     use crate::api_data::ApiData;
     use crate::arena::Arena;
-    use crate::extent::{Process, Thread};
+    use crate::extent::{Object, Process, Thread};
+
+    #[test]
+    fn an_object_in_a_namespace_of_its_own_is_named() {
+        let arena = Arena::unused();
+        let mut process = Process::read(&arena, 1);
+        let object = |path: &str, flags, refused| Object {
+            base: 0,
+            start: 0,
+            end: 0,
+            flags,
+            build_id: String::new(),
+            address_taken: 0,
+            refused,
+            unplanned: 0,
+            parent: None,
+            path: path.to_owned(),
+            file: path.into(),
+        };
+        // One file in two namespaces, one of which is gone.
+        process.objects = vec![
+            object("/lib/libc.so.6", 0, 0),
+            object("/lib/libc.so.6", OBJECT_APART, 20),
+            object("/lib/libplugin.so", OBJECT_APART, 3),
+            object("/lib/libplugin.so", OBJECT_APART | OBJECT_GONE, 3),
+        ];
+        let apis = ApiData::load(&[]).unwrap();
+        let mut assembler = assembler(&apis);
+        assembler.add_losses(&process, &[]);
+        let found: Vec<_> = assembler.profile.loss.iter().map(|l| (l.what, l.place.as_str(), l.count)).collect();
+        assert_eq!(
+            found,
+            [(LossKind::UnhookedSlots, "/lib/libc.so.6", 20), (LossKind::UnhookedSlots, "/lib/libplugin.so", 6)]
+        );
+    }
+
+    fn assembler(apis: &ApiData) -> Assembler<'_> {
+        let machine =
+            Machine { hostname: String::new(), kernel: String::new(), cpu: String::new(), cpus: 1, memory_bytes: 0 };
+        let clock = Clock { source: "tsc".into(), ticks_per_ns: 1.0, timed_call_ns: 0.0, counted_call_ns: 0.0 };
+        let profile = Profile::new(Meta::new(machine, clock));
+        Assembler::new(profile, Scale { epoch: 0, rate: 1.0 }, apis, None)
+    }
 
     #[test]
     fn each_thing_that_found_no_room_has_a_row_of_its_own() {
@@ -102,11 +154,7 @@ mod tests {
         (thread.trace_lost, thread.refused, thread.unmeasured, thread.merged_regions) = (512, (1024, 2048), 4096, 8192);
         thread.untimed = 16_384 + process.frames_refused;
         let apis = ApiData::load(&[]).unwrap();
-        let machine =
-            Machine { hostname: String::new(), kernel: String::new(), cpu: String::new(), cpus: 1, memory_bytes: 0 };
-        let clock = Clock { source: "tsc".into(), ticks_per_ns: 1.0, timed_call_ns: 0.0, counted_call_ns: 0.0 };
-        let profile = Profile::new(Meta::new(machine, clock));
-        let mut assembler = Assembler::new(profile, Scale { epoch: 0, rate: 1.0 }, &apis, None);
+        let mut assembler = assembler(&apis);
         assembler.add_losses(&process, &[thread]);
         let mut counts: Vec<i64> = assembler.profile.loss.iter().map(|loss| loss.count).collect();
         counts.sort_unstable();

@@ -40,6 +40,12 @@ pub enum LaunchError {
         /// The file.
         path: PathBuf,
     },
+    /// A folder.
+    #[error("{path} is a directory, not a program", path = path.display())]
+    Directory {
+        /// The folder.
+        path: PathBuf,
+    },
     /// Neither an ELF executable nor a script with a `#!` line.
     #[error("{path} is neither an ELF executable nor a script with a #! line; name its interpreter", path = path.display())]
     NotElf {
@@ -112,7 +118,11 @@ impl LaunchError {
     pub fn exit_status(&self) -> u8 {
         match self {
             Self::NotFound { .. } => 127,
-            Self::NotExecutable { .. } | Self::NotElf { .. } | Self::NoInterpreter { .. } => 126,
+            Self::NotExecutable { .. }
+            | Self::Directory { .. }
+            | Self::NotElf { .. }
+            | Self::NoInterpreter { .. }
+            | Self::Object(BinaryError::NotElf { .. } | BinaryError::Damaged { .. }) => 126,
             _ => 125,
         }
     }
@@ -200,6 +210,7 @@ fn find(command: &Path) -> Result<PathBuf, LaunchError> {
     if command.as_os_str().as_bytes().contains(&b'/') {
         return match command {
             path if executable(path) => Ok(path.to_path_buf()),
+            path if path.is_dir() => Err(LaunchError::Directory { path: path.to_path_buf() }),
             path if path.exists() => Err(LaunchError::NotExecutable { path: path.to_path_buf() }),
             _ => Err(not_found()),
         };

@@ -44,10 +44,12 @@ fn says_what_is_wrong_and_what_works() {
     check(&script(folder.path(), "bare", b"echo hello\n", 0o755), 126, &["neither an ELF", "#!"]);
     check(&script(folder.path(), "empty", b"", 0o755), 126, &["neither an ELF"]);
     check(&script(folder.path(), "lost", b"#!/no/such/python\n", 0o755), 126, &["/no/such/python"]);
-    check(folder.path(), 126, &["not executable"]);
+    check(folder.path(), 126, &["is a directory"]);
     let own = folder.path().join("own");
     check(&script(folder.path(), "own", format!("#!{}\n", own.display()).as_bytes(), 0o755), 126, &["own"]);
     check(&script(folder.path(), "cut", b"\x7fELF\x02\x01\x01", 0o755), 126, &["cut"]);
+    let whole = fs::read("/bin/true").unwrap();
+    check(&script(folder.path(), "short", &whole[..100], 0o755), 126, &["short", "damaged ELF"]);
 
     let arm = folder.path().join("arm");
     let mut bytes = fs::read("/bin/true").unwrap();

@@ -62,9 +62,16 @@ fn beginning(profile: &Profile) -> i64 {
 
 /// Whether no thread was left when the recording of running processes ended.
 fn has_ended(profile: &Profile) -> bool {
-    let tasks = &profile.sched.tasks;
-    let ended = || tasks.iter().all(|task| task.end_ns < profile.meta.wall_ns);
-    profile.meta.exit_status.is_none() && !tasks.is_empty() && ended()
+    let (tasks, processes) = (&profile.sched.tasks, &profile.processes);
+    let before_end = |end_ns: i64| end_ns < profile.meta.wall_ns;
+    let has_ended = if !tasks.is_empty() {
+        tasks.iter().all(|task| before_end(task.end_ns))
+    } else {
+        // The calls alone say it, too: a process that lives is known to the recording's end.
+        let calls_alone = profile.meta.collectors == ["flow"] && !processes.is_empty();
+        calls_alone && processes.iter().all(|process| before_end(process.start_ns + process.wall_ns))
+    };
+    profile.meta.exit_status.is_none() && has_ended
 }
 
 /// Sums over the whole profile.

@@ -12,8 +12,9 @@ use super::leaving::Kept;
 use crate::api_data::ApiData;
 use crate::assemble::Scale;
 use crate::attached_collector::{AttachedCollector, AttachedOutcome, FLOW};
-use crate::clock::Clock;
+use crate::clock::{self, Clock};
 use crate::error::RecordError;
+use crate::feature::commands;
 use crate::flow_context;
 use crate::harvest::{Harvest, Rows};
 use crate::lead::Lead;
@@ -76,7 +77,7 @@ fn count(settings: &AttachedFlowSettings, lead: &Lead<'_>) -> Result<AttachedOut
     // A user without a home that can be written has plans for this recording only.
     let plans = PlanCache::open_default().or_else(|_| PlanCache::new(own.path().join("linkage")))?;
     let mut session = Session {
-        settings,
+        commands: commands(&settings.pids),
         apis: &apis,
         clock: lead.clock,
         assembly: Harvest::new(None),
@@ -117,11 +118,14 @@ struct OneProcess<'a> {
     next: (Instant, Instant),
     /// What was counted, once it was left.
     rows: Option<Rows>,
+    /// It was left because it had ended.
+    has_ended: bool,
 }
 
 impl<'a> OneProcess<'a> {
     fn new(pid: i32, counted: Counted<'a>) -> Self {
-        Self { pid, counted, harvest: Harvest::new(None), next: (Instant::now(), Instant::now()), rows: None }
+        let next = (Instant::now(), Instant::now());
+        Self { pid, counted, harvest: Harvest::new(None), next, rows: None, has_ended: false }
     }
 
     /// Looks for what has come and gone; one that has ended, or can't be followed any more, is left.
@@ -158,6 +162,16 @@ impl<'a> OneProcess<'a> {
         }
     }
 
+    /// What was counted in it by now.
+    fn rows(&self) -> Rows {
+        let Some(rows) = &self.rows else { return self.harvest.rows(&self.counted.arena) };
+        let mut rows = rows.clone();
+        if !self.has_ended {
+            to_the_end(&mut rows, clock::ticks());
+        }
+        rows
+    }
+
     /// Leaves it, and notes what it has counted.
     fn leave(&mut self, session: &mut Session<'_>) {
         if self.rows.is_some() {
@@ -165,6 +179,7 @@ impl<'a> OneProcess<'a> {
         }
         // Once more: for what came in the last moment.
         let _ = self.counted.look_at_threads().and_then(|()| self.counted.look_at_objects());
+        self.has_ended = !self.counted.is_alive();
         match self.counted.leave() {
             Ok(left) => {
                 session.loss.extend(self.counted.losses(&left));
@@ -182,9 +197,15 @@ impl<'a> OneProcess<'a> {
     }
 }
 
+/// A process that was left and lives is known to the end of the recording: only one that ended ends before that.
+fn to_the_end(rows: &mut Rows, now: u64) {
+    rows.iter_mut().for_each(|(_, _, end)| *end = now);
+}
+
 /// What all processes have in common.
 struct Session<'a> {
-    settings: &'a AttachedFlowSettings,
+    /// What ran, as it was at the beginning: of a process that has ended nobody knows any more.
+    commands: Vec<String>,
     apis: &'a ApiData,
     clock: Clock,
     /// Knows names.
@@ -200,16 +221,14 @@ impl Session<'_> {
         let clock =
             ClockFacts { source: "tsc".into(), ticks_per_ns: rate, timed_call_ns: 0.0, counted_call_ns: COUNTED_NS };
         let start = Profile::new(Meta {
-            command: self.settings.pids.iter().map(|&pid| command(pid)).collect(),
+            command: self.commands.clone(),
             collectors: vec!["flow".into()],
             timing: Timing::Count,
             wall_ns,
             started_unix_ns: self.clock.started_unix_ns,
             ..Meta::new(machine::here(), clock)
         });
-        let rows = processes
-            .iter()
-            .flat_map(|process| process.rows.clone().unwrap_or_else(|| process.harvest.rows(&process.counted.arena)));
+        let rows = processes.iter().flat_map(OneProcess::rows);
         let scale = Scale { epoch: self.clock.epoch(), rate };
         let mut profile = self.assembly.assemble(rows.collect(), &start, scale, self.apis, None);
         flow_context::forget(&mut profile);
@@ -219,12 +238,6 @@ impl Session<'_> {
         profile.meta.overhead = Some(Overhead { agent_ns: spent as i64, ..Overhead::default() });
         profile
     }
-}
-
-fn command(pid: i32) -> String {
-    let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    let command = String::from_utf8_lossy(&command).trim_end_matches('\0').replace('\0', " ");
-    if command.is_empty() { format!("process {pid}") } else { command }
 }
 
 /// What counting a call costs here where nothing hides it, ns: the stub looks the thread's counters up.

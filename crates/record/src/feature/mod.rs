@@ -43,5 +43,6 @@ pub(crate) mod with_flows;
 
 #[cfg(feature = "fuzzing")]
 pub use reading::fuzz as fuzz_rings;
+pub(crate) use running::commands;
 pub use session::record;
 pub use settings::{DEFAULT_BUDGET, DEFAULT_SAMPLE_HZ, FeatureOutcome, FeatureSettings, FeatureTarget, Overflow};

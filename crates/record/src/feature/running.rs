@@ -74,12 +74,13 @@ pub(super) fn not_recorded(pid: i32, why: &RecordError) -> Loss {
     left_out(&format!("feature of process {pid}"), why)
 }
 
-/// Command lines of processes: the words of one, and of several a line each.
-pub(super) fn commands(pids: &[i32]) -> Vec<String> {
+/// Command lines of processes: the words of one, and of several a line each; their numbers where they have none.
+pub(crate) fn commands(pids: &[i32]) -> Vec<String> {
     let words = |&pid: &i32| -> Vec<String> {
         let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         let words = line.split(|&byte| byte == 0).map(|word| String::from_utf8_lossy(word).into_owned());
-        words.filter(|word| !word.is_empty()).collect()
+        let words: Vec<String> = words.filter(|word| !word.is_empty()).collect();
+        if words.is_empty() { vec![format!("process {pid}")] } else { words }
     };
     match pids {
         [only] => words(only),

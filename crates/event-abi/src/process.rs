@@ -105,6 +105,8 @@ pub mod unprofiled {
     pub const SMALL_STACK: usize = 7;
     /// All descriptors are in use: the loader could not open the agent, and would say so.
     pub const NO_DESCRIPTOR: usize = 8;
+    /// Another recording begins there: a program has one agent.
+    pub const RECORDED: usize = 9;
 }
 
 const _: () = assert!(core::mem::offset_of!(ProcessHeader, active_packed) == 32);

@@ -2,11 +2,15 @@
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use transect_event_abi::process::unprofiled;
+
 use crate::arch::syscall as sys;
 use crate::elf::bytes_until_zero;
-use crate::{address_limit, arena};
+use crate::{address_limit, arena, spawn};
 
 const NAME: &[u8] = b"LD_PRELOAD=";
+/// What stands beside a recording's agent: a link to its memory.
+pub const ARENA_FILE: &[u8] = b"arena\0";
 
 /// Address of libc's `environ`.
 static ENVIRON: AtomicU64 = AtomicU64::new(0);
@@ -154,8 +158,27 @@ impl Buffer {
     }
 }
 
+/// Whether the last of the preloaded is the agent of another recording, which was started inside of this one: it has this one's
+/// name, and an arena beside it.
+fn is_recorded(preloaded: &'static [u8]) -> bool {
+    let last = preloaded.rsplit(|&b| b == b':').next().unwrap_or_default();
+    let split = |path: &'static [u8]| path.split_at(path.iter().rposition(|&b| b == b'/').map_or(0, |slash| slash + 1));
+    let (folder, name) = split(last);
+    if folder.is_empty() || name != split(agent_path()).1 {
+        return false;
+    }
+    let mut arena = [0u8; 1024];
+    let length = folder.len() + ARENA_FILE.len();
+    if length > arena.len() {
+        return false;
+    }
+    arena[..folder.len()].copy_from_slice(folder);
+    arena[folder.len()..length].copy_from_slice(ARENA_FILE);
+    sys::exists(arena.as_ptr())
+}
+
 /// A copy of an environment with the agent in it, and room for `words` more words before it: (those words, the
-/// array). `None` if the agent is in it already or there is no memory.
+/// array). `None` if the agent is in it already, or another recording's, or there is no memory.
 ///
 /// # Safety
 /// As for [`entries`]; nobody reads `buffer`'s old content any more.
@@ -166,7 +189,7 @@ pub unsafe fn with_agent(
 ) -> Option<(*mut u64, *const *const u8)> {
     // SAFETY: see above; writes go to the buffer, whose size is computed first.
     unsafe {
-        let (mut count, mut old): (usize, &[u8]) = (0, &[]);
+        let (mut count, mut old): (usize, &'static [u8]) = (0, &[]);
         for e in entries(array) {
             count += 1;
             if e.starts_with(NAME) {
@@ -175,6 +198,10 @@ pub unsafe fn with_agent(
                 }
                 old = &e[NAME.len()..];
             }
+        }
+        if is_recorded(old) {
+            spawn::left_behind(unprofiled::RECORDED);
+            return None;
         }
         let limit = address_limit::entry();
         let text = NAME.len() + old.len() + 1 + agent_path().len() + 1 + limit.as_ref().map_or(0, |l| l.len());

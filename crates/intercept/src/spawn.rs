@@ -46,7 +46,8 @@ pub fn follows() -> bool {
     arena::header().options & OPTION_FOLLOW != 0
 }
 
-fn left_behind(reason: usize) {
+/// A program runs without the agent, for a reason of `unprofiled`.
+pub fn left_behind(reason: usize) {
     if thread::refuses_all() {
         // This process is, and its header is its parent's.
         return;

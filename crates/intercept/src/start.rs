@@ -136,14 +136,13 @@ unsafe fn initial_environment() -> *mut *const u8 {
 
 /// The arena stands beside the agent.
 fn open_arena(folder: &[u8], limit_handed_on: bool) -> bool {
-    const FILE: &[u8] = b"arena\0";
     let mut path = [0u8; 1024];
-    let length = folder.len() + FILE.len();
+    let length = folder.len() + environment::ARENA_FILE.len();
     if length > path.len() {
         return false;
     }
     path[..folder.len()].copy_from_slice(folder);
-    path[folder.len()..length].copy_from_slice(FILE);
+    path[folder.len()..length].copy_from_slice(environment::ARENA_FILE);
     let fd = sys::open(path.as_ptr(), true);
     fd >= 0 && arena::map(fd, limit_handed_on)
 }

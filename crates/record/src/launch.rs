@@ -1,6 +1,7 @@
 //! Launching the program with the agent in it.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::symlink;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -15,6 +16,8 @@ use crate::process_start::Launched;
 /// File name of the agent.
 pub const AGENT_FILE: &str = "libtransect_agent.so";
 const AGENT_LINK: &str = "libtransect.so";
+/// Beside that link: one to the recording's memory.
+const ARENA_LINK: &str = "arena";
 
 /// Where the agent is.
 pub fn find_agent(given: Option<&Path>) -> Result<PathBuf, RecordError> {
@@ -72,7 +75,8 @@ impl SessionDir {
     /// Links the memory file beside the agent.
     pub fn link_arena(&self, descriptor: i32) -> Result<(), RecordError> {
         let target = format!("/proc/{}/fd/{descriptor}", std::process::id());
-        symlink(target, self.dir.path().join("arena")).map_err(RecordError::system("link the recording's memory file"))
+        symlink(target, self.dir.path().join(ARENA_LINK))
+            .map_err(RecordError::system("link the recording's memory file"))
     }
 }
 
@@ -87,11 +91,22 @@ pub type BeforeExec<'a> = &'a mut dyn FnMut(i32) -> Result<(), RecordError>;
 /// The same where another thread may start the program.
 pub type BeforeExecAnywhere<'a> = &'a mut (dyn FnMut(i32) -> Result<(), RecordError> + Send);
 
+/// A list of preloaded objects without the agents of other recordings, inside of which this one runs: a program has one agent.
+fn without_agents(list: &OsStr) -> OsString {
+    let is_agent = |entry: &&[u8]| {
+        let path = Path::new(OsStr::from_bytes(entry));
+        path.file_name() == Some(OsStr::new(AGENT_LINK))
+            && path.parent().is_some_and(|folder| folder.join(ARENA_LINK).is_symlink())
+    };
+    let others: Vec<&[u8]> = list.as_bytes().split(|&byte| byte == b':').filter(|entry| !is_agent(entry)).collect();
+    OsString::from_vec(others.join(&b':'))
+}
+
 /// Variables of a program that is started with the agent in it. `object` is the ELF file that will run.
 pub fn agent_environment(object: &Path, agent: &Path) -> Vec<(OsString, OsString)> {
     let mut variables = withheld_environment();
     let given = variables.iter().position(|v| v.0 == PRELOAD).map(|at| variables.swap_remove(at).1);
-    let mut preload = given.or_else(|| std::env::var_os(PRELOAD)).filter(|v| !v.is_empty()).unwrap_or_default();
+    let mut preload = without_agents(&given.or_else(|| std::env::var_os(PRELOAD)).unwrap_or_default());
     let needed = transect_binary_info::Object::open(object).map(|o| o.needed().to_vec()).unwrap_or_default();
     if let Some(runtime) = needed.iter().find(|n| FIRST.iter().any(|f| n.starts_with(f))) {
         let mut first = OsString::from(runtime);
@@ -119,4 +134,24 @@ pub fn spawn_plain(command: &[OsString], before_exec: BeforeExec<'_>) -> Result<
 /// Exit status as a shell gives it.
 pub fn shell_status(status: ExitStatus) -> i32 {
     status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_recording_inside_of_another_leaves_that_ones_agent_out() {
+        let outer = SessionDir::create(Path::new("/lib/agent.so")).unwrap();
+        outer.link_arena(0).unwrap();
+        let agent = outer.agent().into_os_string();
+        let list = |words: &[&OsStr]| words.join(OsStr::new(":"));
+        let user = OsStr::new("/opt/libtransect.so");
+        assert_eq!(
+            without_agents(&list(&[OsStr::new("libasan.so.8"), user, &agent])),
+            list(&[OsStr::new("libasan.so.8"), user])
+        );
+        assert_eq!(without_agents(&agent), "");
+        assert_eq!(without_agents(OsStr::new("")), "");
+    }
 }

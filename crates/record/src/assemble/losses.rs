@@ -55,6 +55,7 @@ impl Assembler<'_> {
             (unprofiled::NO_EXTENT, "recording memory used up"),
             (unprofiled::SMALL_STACK, "its stack (ulimit -s) has no room for the loader to load the agent"),
             (unprofiled::NO_DESCRIPTOR, "all descriptors were in use (ulimit -n): the loader could not open the agent"),
+            (unprofiled::RECORDED, "another recording, which was started inside of this one, has it"),
             (unprofiled::CONFINED, "made after the program restricted its system calls (seccomp)"),
         ] {
             self.loss(LossKind::UnprofiledChildren, exe, p.unprofiled[i].into(), reason);

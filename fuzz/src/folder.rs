@@ -45,7 +45,12 @@ pub fn profile_values(mut bytes: &[u8]) {
 
 /// `which`: what is shown of it.
 fn read(mut changed: BTreeMap<String, Vec<u8>>, which: u64) {
-    if !changed.contains_key("meta.json") {
+    if let Some(content) = changed.get_mut("meta.json") {
+        // What it says, not its checksum, is to be looked at.
+        if let Ok(value) = serde_json::from_slice(content) {
+            *content = transect_profile_store::sealed_meta(value);
+        }
+    } else {
         let mut meta: serde_json::Value = serde_json::from_slice(&good()["meta.json"]).unwrap();
         for (name, content) in &changed {
             let entry = &mut meta["tables"][name.trim_end_matches(".parquet")];
@@ -55,7 +60,7 @@ fn read(mut changed: BTreeMap<String, Vec<u8>>, which: u64) {
                 entry["rows"] = file.metadata().file_metadata().num_rows().max(0).into();
             }
         }
-        changed.insert("meta.json".to_owned(), meta.to_string().into_bytes());
+        changed.insert("meta.json".to_owned(), transect_profile_store::sealed_meta(meta));
     }
     let Ok(made) = tempfile::tempdir_in("/dev/shm") else { return };
     for name in good().keys() {

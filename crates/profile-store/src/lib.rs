@@ -18,6 +18,8 @@ mod tables;
 mod write;
 
 pub use error::StoreError;
+#[doc(hidden)]
+pub use metadata::sealed_meta;
 pub use read::{for_each_slices, read, read_without_slices};
 pub use tables::TABLES;
 pub use write::{LongTables, check_writable, keep_aside, write, write_streamed};

@@ -1,4 +1,4 @@
-//! `meta.json`: the mark that a folder is a profile, facts about the recording, losses, and a check of each table.
+//! `meta.json`: the mark that a folder is a profile, facts about the recording, losses, a check of each table, and one of itself.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -132,9 +132,7 @@ impl MetaFile {
     }
 
     pub(crate) fn encode(&self) -> Result<Vec<u8>, serde_json::Error> {
-        let mut text = serde_json::to_vec_pretty(self)?;
-        text.push(b'\n');
-        Ok(text)
+        Ok(sealed(serde_json::to_vec_pretty(self)?))
     }
 
     /// Parses the content of the file at `path` in profile `folder`: first the mark, then the schema version, then
@@ -151,6 +149,9 @@ impl MetaFile {
         if !(1..=i64::from(SCHEMA_VERSION)).contains(&found) {
             return Err(StoreError::UnknownSchema { path: folder.to_owned(), found, known: SCHEMA_VERSION });
         }
+        if !is_sealed(content) {
+            return Err(StoreError::corrupt(path, "its own checksum does not match"));
+        }
         serde_json::from_value(value).map_err(|error| StoreError::corrupt(path, error.to_string()))
     }
 
@@ -162,6 +163,31 @@ impl MetaFile {
         };
         self.loss.iter().map(parse).collect()
     }
+}
+
+/// The last lines of the file, behind all that they are the checksum of.
+fn seal(before: &[u8]) -> String {
+    format!(",\n  \"xxh64\": \"{:016x}\"\n}}\n", XxHash64::oneshot(0, before))
+}
+
+/// An object's text, as `serde_json` writes it on several lines, with the checksum as its last key.
+fn sealed(mut object: Vec<u8>) -> Vec<u8> {
+    object.truncate(object.len().saturating_sub("\n}".len()));
+    let seal = seal(&object);
+    object.extend(seal.as_bytes());
+    object
+}
+
+/// The text of `meta.json` with other values, as this version would have written it: for tests of what is read.
+#[doc(hidden)]
+pub fn sealed_meta(mut value: serde_json::Value) -> Vec<u8> {
+    value.as_object_mut().map(|object| object.remove("xxh64"));
+    sealed(serde_json::to_vec_pretty(&value).unwrap_or_default())
+}
+
+fn is_sealed(content: &[u8]) -> bool {
+    let before = content.len().checked_sub(seal(b"").len());
+    before.is_some_and(|before| content[before..] == *seal(&content[..before]).as_bytes())
 }
 
 /// Names of the tables that a `meta.json` of any schema version lists; `None` if it is not a profile's.

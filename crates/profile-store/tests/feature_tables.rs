@@ -38,7 +38,7 @@ fn profiles_of_versions_without_features_are_read() {
             value["tables"].as_object_mut().unwrap().remove(table).unwrap();
             std::fs::remove_file(path.join(format!("{table}.parquet"))).unwrap();
         }
-        std::fs::write(&meta, value.to_string()).unwrap();
+        std::fs::write(&meta, transect_profile_store::sealed_meta(value)).unwrap();
         assert_eq!(read(path).unwrap(), image_server());
         write(path, &feature_packer()).unwrap();
         assert!(read(path).unwrap() == feature_packer(), "and replaced");
@@ -103,7 +103,7 @@ fn tables_of_two_profiles_do_not_read_as_one() {
             std::fs::write(path.join(&file), content).unwrap();
             let mut meta = listed(path);
             meta["tables"][table] = foreign;
-            std::fs::write(path.join("meta.json"), meta.to_string()).unwrap();
+            std::fs::write(path.join("meta.json"), transect_profile_store::sealed_meta(meta)).unwrap();
             match read(path).unwrap_err() {
                 StoreError::Corrupt { path, why } => {
                     assert!(path.ends_with(&file), "{}", path.display());

@@ -54,7 +54,7 @@ fn edit_meta(path: &Path, edit: impl FnOnce(&mut serde_json::Value)) {
     let file = path.join("meta.json");
     let mut value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
     edit(&mut value);
-    fs::write(&file, value.to_string()).unwrap();
+    fs::write(&file, transect_profile_store::sealed_meta(value)).unwrap();
 }
 
 #[test]
@@ -181,6 +181,30 @@ fn damaged_files() {
         fs::write(path.join("meta.json"), text).unwrap();
         assert!(matches!(read(&path).unwrap_err(), StoreError::Corrupt { .. }), "{text:?}");
     }
+}
+
+#[test]
+fn damaged_metadata() {
+    let scratch = Scratch::new();
+    let path = scratch.written();
+    let file = path.join("meta.json");
+    let content = fs::read(&file).unwrap();
+    // An odd step: all bits have their turn.
+    for position in (0..content.len()).step_by(transect_testkit::sized(1, 31)) {
+        let mut damaged = content.clone();
+        damaged[position] ^= 1 << (position % 8);
+        fs::write(&file, &damaged).unwrap();
+        assert!(read(&path).is_err(), "bit {} of byte {position}", position % 8);
+    }
+    // One that somebody has changed, or that says nothing of itself.
+    let text = String::from_utf8(content).unwrap();
+    for other in [text.replacen("  ", " ", 1), text[..text.rfind(',').unwrap()].to_owned() + "\n}\n"] {
+        fs::write(&file, other).unwrap();
+        let error = read(&path).unwrap_err();
+        assert!(error.to_string().contains("its own checksum does not match"), "{error}");
+    }
+    fs::write(&file, text).unwrap();
+    assert_eq!(read(&path).unwrap(), image_server());
 }
 
 #[test]

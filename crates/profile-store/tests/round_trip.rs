@@ -77,7 +77,7 @@ fn profiles_without_the_latency_tables_are_read() {
         value["tables"].as_object_mut().unwrap().remove(table).unwrap();
         std::fs::remove_file(path.join(format!("{table}.parquet"))).unwrap();
     }
-    std::fs::write(&meta, value.to_string()).unwrap();
+    std::fs::write(&meta, transect_profile_store::sealed_meta(value)).unwrap();
     assert_eq!(read(&path).unwrap(), image_server());
     write(&path, &latency_service()).unwrap();
     assert!(read(&path).unwrap() == latency_service(), "and replaced");

@@ -75,7 +75,7 @@ fn profiles_of_versions_without_the_scheduler_are_read() {
             value["tables"].as_object_mut().unwrap().remove(table).unwrap();
             std::fs::remove_file(path.join(format!("{table}.parquet"))).unwrap();
         }
-        std::fs::write(&meta, value.to_string()).unwrap();
+        std::fs::write(&meta, transect_profile_store::sealed_meta(value)).unwrap();
         assert_eq!(read(path).unwrap(), profile);
         for_each_slices(path, &mut |_| panic!("there are none")).unwrap();
     });

@@ -26,7 +26,7 @@ fn profiles_of_versions_without_the_walk_are_read() {
             value["tables"].as_object_mut().unwrap().remove(table).unwrap();
             std::fs::remove_file(path.join(format!("{table}.parquet"))).unwrap();
         }
-        std::fs::write(&meta, value.to_string()).unwrap();
+        std::fs::write(&meta, transect_profile_store::sealed_meta(value)).unwrap();
         assert_eq!(read(path).unwrap(), image_server());
         write(path, &walked_proxy()).unwrap();
         assert!(read(path).unwrap() == walked_proxy(), "and replaced");
@@ -97,7 +97,7 @@ fn tables_of_two_profiles_do_not_read_as_one() {
             let text = std::fs::read(path.join("meta.json")).unwrap();
             let mut own: serde_json::Value = serde_json::from_slice(&text).unwrap();
             own["tables"][table] = meta["tables"][table].clone();
-            std::fs::write(path.join("meta.json"), own.to_string()).unwrap();
+            std::fs::write(path.join("meta.json"), transect_profile_store::sealed_meta(own)).unwrap();
             match read(path).unwrap_err() {
                 StoreError::Corrupt { path, why } => {
                     assert!(path.ends_with(&file), "{}", path.display());

@@ -63,13 +63,14 @@ pub fn criticality(arguments: &CriticalityArguments, config: &Config) -> Result<
     }
     machine.note(&mut profile);
     executed_names::apply(&mut profile);
-    timeline::write(&folder, &profile, kept.as_mut())?;
+    let failed = Failure::after_run(status);
+    timeline::write(&folder, &profile, kept.as_mut()).map_err(&failed)?;
     if !arguments.quiet || arguments.view.output.is_some() || arguments.view.html.is_some() || !launches {
-        timeline::load(&mut profile, kept.as_mut(), arguments.view.html.is_some())?;
+        timeline::load(&mut profile, kept.as_mut(), arguments.view.html.is_some()).map_err(&failed)?;
         match report::show(&profile, &arguments.view, &selection, config, stream, report::Extent::All) {
             // Nobody reads the stream any more; the program's status still counts.
             Err(failure) if failure.is_closed_pipe() => return Ok(status),
-            Err(failure) => return Err(Failure::Unreported { folder, failure: Box::new(failure) }),
+            Err(failure) => return Err(failed(Failure::Unreported { folder, failure: Box::new(failure) })),
             Ok(()) => {}
         }
     }

@@ -98,6 +98,14 @@ pub enum Failure {
         /// What went wrong.
         failure: Box<Failure>,
     },
+    /// The program ended with a status of its own, and afterwards its recording failed.
+    #[error("{failure}; the command itself ended with status {status}")]
+    AfterRun {
+        /// The command's status, as a shell gives it.
+        status: u8,
+        /// What went wrong.
+        failure: Box<Failure>,
+    },
     /// The program ran, and nothing of it was recorded.
     #[error(
         "the command ended with status {status}, and the recording saw none of its processes, so there is no profile; \
@@ -180,6 +188,14 @@ pub fn seen(profile: &transect_profile_model::Profile, status: Option<i32>) -> R
 }
 
 impl Failure {
+    /// Of what fails once a program has run: its status still counts, unless that says that all is well.
+    pub fn after_run(status: u8) -> impl Fn(Self) -> Self {
+        move |failure| match status {
+            0 => failure,
+            status => Self::AfterRun { status, failure: Box::new(failure) },
+        }
+    }
+
     /// 125, 126, 127 for a recording that did not come about, 2 for usage, else 1.
     pub fn exit_status(&self) -> u8 {
         match self {
@@ -198,6 +214,8 @@ impl Failure {
                 _ => 126,
             },
             Self::Record(_) | Self::Keep(_) | Self::Unreported { .. } => RECORDING_FAILED,
+            Self::AfterRun { status, .. } => *status,
+            Self::NothingSeen { status } if *status != 0 => u8::try_from(status & 0xff).unwrap_or(u8::MAX),
             Self::NothingSeen { .. }
             | Self::EmptyGroup(_)
             | Self::Limit { .. }
@@ -241,6 +259,17 @@ fn given_command() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_program_that_has_run_keeps_its_status_if_its_profile_is_lost() {
+        let full = || Failure::Keep(StoreError::NotFound { path: "p".into() });
+        let after = |status| Failure::after_run(status)(full());
+        assert_eq!([after(7), after(139)].map(|failure| failure.exit_status()), [7, 139]);
+        assert!(after(7).to_string().ends_with("; the command itself ended with status 7"), "{}", after(7));
+        assert_eq!(after(0).exit_status(), RECORDING_FAILED, "there is no profile, which somebody may count on");
+        let nothing = |status| Failure::NothingSeen { status }.exit_status();
+        assert_eq!([nothing(0), nothing(139)], [RECORDING_FAILED, 139]);
+    }
 
     #[test]
     fn a_program_that_is_not_there_is_told_from_one_that_cannot_run() {

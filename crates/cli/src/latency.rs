@@ -53,15 +53,16 @@ pub fn latency(arguments: &LatencyArguments, config: &Config) -> Result<u8, Fail
     if unmatched && stream == Stream::Stdout {
         return Err(Failure::NoFunction(no_function(arguments, &program)));
     }
-    keep(&outcome, &folder)?;
     let status = outcome.status.map_or(0, |status| u8::try_from(status & 0xff).unwrap_or(u8::MAX));
+    let failed = Failure::after_run(status);
+    keep(&outcome, &folder).map_err(&failed)?;
     // A program that has ended well does not make a mistake in the patterns a success.
     let status = if unmatched && is_chosen(arguments) { status.max(NOTHING_MATCHED) } else { status };
     if !arguments.quiet || shown.output.is_some() || shown.html.is_some() || stream == Stream::Stdout {
         match show(&outcome, &shown, format, &selection, config, stream) {
             // Nobody reads the stream any more; the program's status still counts.
             Err(failure) if failure.is_closed_pipe() => return Ok(status),
-            Err(failure) => return Err(Failure::Unreported { folder, failure: Box::new(failure) }),
+            Err(failure) => return Err(failed(Failure::Unreported { folder, failure: Box::new(failure) })),
             Ok(()) => {}
         }
     }

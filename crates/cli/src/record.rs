@@ -82,22 +82,23 @@ pub fn run(arguments: &RunArguments, config: &Config) -> Result<u8, Failure> {
     if launches && arguments.recording.quiet && view.output.is_none() && view.html.is_none() {
         return Ok(status(&recorded));
     }
+    let (status, failed) = (status(&recorded), Failure::after_run(status(&recorded)));
     let over_time = view.html.is_some() || of_cut.is_some_and(|asked| asked.needs_timeline());
-    timeline::load(&mut recorded.profile, recorded.timeline.as_mut(), over_time)?;
-    dependence::apply(&mut recorded.profile, None)?;
+    timeline::load(&mut recorded.profile, recorded.timeline.as_mut(), over_time).map_err(&failed)?;
+    dependence::apply(&mut recorded.profile, None).map_err(&failed)?;
     let to_stream = view.output.is_none() && view.html.is_none();
     match report::show(&recorded.profile, view, &selection, config, stream, Extent::FirstScreen) {
         // Nobody reads standard error, or it is full: nothing can be said there, and the program's status still counts.
         Err(failure) if failure.is_closed_pipe() || launches && to_stream && failure.is_write() => {
-            return Ok(status(&recorded));
+            return Ok(status);
         }
-        Err(failure) => return Err(Failure::Unreported { folder, failure: Box::new(failure) }),
+        Err(failure) => return Err(failed(Failure::Unreported { folder, failure: Box::new(failure) })),
         Ok(()) => {}
     }
     if !arguments.recording.quiet {
         output::say(&format!("all of it: transect report {} [--view VIEW] [--html FILE]", folder.display()));
     }
-    Ok(status(&recorded))
+    Ok(status)
 }
 
 /// Records and writes the profile; gives its folder.
@@ -184,7 +185,8 @@ fn keep(recording: &Recording, view: Option<View>, config: &Config) -> Result<(P
     region_verdicts::note(&mut recorded.profile, recording.quiet);
     recorded.profile.loss.extend(collection.loss().iter().cloned());
     recorded.profile.loss.extend(collection.late_processes(recording));
-    timeline::write(&folder, &recorded.profile, recorded.timeline.as_mut())?;
+    let written = timeline::write(&folder, &recorded.profile, recorded.timeline.as_mut());
+    written.map_err(Failure::after_run(status(&recorded)))?;
     for pattern in &recording.trace {
         let selection = Selection { api: Some(pattern.clone()), ..Selection::default() };
         if let Some(Unmatched { near, .. }) = unmatched(&recorded.profile, &selection) {

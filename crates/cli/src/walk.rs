@@ -63,6 +63,7 @@ pub fn walk(arguments: &WalkArguments, config: &Config) -> Result<u8, Failure> {
     machine.note(&mut outcome.profile);
     executed_names::apply(&mut outcome.profile);
     let mut status = outcome.status.map_or(0, |status| u8::try_from(status & 0xff).unwrap_or(u8::MAX));
+    let failed = Failure::after_run(status);
     if let (Some(groups), Some(wanted)) = (&outcome.other_groups, &arguments.search.thread_group) {
         let mut groups = groups.clone();
         groups.sort();
@@ -71,12 +72,12 @@ pub fn walk(arguments: &WalkArguments, config: &Config) -> Result<u8, Failure> {
         // A program that has ended well does not make a mistake a success.
         status = status.max(NOTHING_MATCHED);
     }
-    timeline::write(&folder, &outcome.profile, None)?;
+    timeline::write(&folder, &outcome.profile, None).map_err(&failed)?;
     if !arguments.quiet || arguments.view.output.is_some() || arguments.view.html.is_some() || !launches {
         match report::show(&outcome.profile, &arguments.view, &selection, config, stream, report::Extent::All) {
             // Nobody reads the stream any more; the program's status still counts.
             Err(failure) if failure.is_closed_pipe() => return Ok(status),
-            Err(failure) => return Err(Failure::Unreported { folder, failure: Box::new(failure) }),
+            Err(failure) => return Err(failed(Failure::Unreported { folder, failure: Box::new(failure) })),
             Ok(()) => {}
         }
     }

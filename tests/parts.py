@@ -54,7 +54,7 @@ PARTS = [
     Part("web", "test", ["dev/test-web.sh"], "is the committed page bundle the one its sources make?", "the bundler", 10, ("network",)),
     Part("corner-cases", "test", shell(f"make -s -j2 -C tests/corner-cases && python3 tests/corner-cases/run.py --transect {QUOTED} --quick"),
          "does a program behave to the byte and exit status as without us?", "the same program without us", 45, ("packages",)),
-    Part("exact-counts", "test", runner("exact-counts/run.py", "--only", "counts", "--only", "trying", "--only", "killed", "--only", "ends", "--only", "layered"),
+    Part("exact-counts", "test", runner("exact-counts/run.py", "--only", "counts", "--only", "trying", "--only", "killed", "--only", "ends", "--only", "layered", "--only", "edges"),
          "are counts exact, also after SIGKILL?", "random programs that count their own calls; counters in a file that outlive SIGKILL", 16),
     Part("attached-flows", "test", runner("attached-flows/run.py"), "are calls of a running process counted exactly, and is it left as it was?",
          "a program that counts its own calls; its mappings; recorders that are killed", 40),

@@ -116,6 +116,11 @@ class Recording:
         self.said = said
         return json.loads(shown.stdout)
 
+    def headline(self):
+        """What a report says first: what ran, and how it stands with that."""
+        shown = subprocess.run([self.transect, "report", self.profile], capture_output=True, text=True, timeout=60)
+        return shown.stdout.splitlines()[0]
+
 
 def calls(report, api, caller=None):
     return sum(row["calls"] for row in report["flows"] if row["api"] == api and caller in (None, row["caller"]))
@@ -123,6 +128,13 @@ def calls(report, api, caller=None):
 
 def wrong(what, found, expected):
     return [] if found == expected else [f"{what}: {found}, the program counted {expected}"]
+
+
+def headline(recording, program, state):
+    """The first line names the program, by its words, and says whether it still runs."""
+    line = recording.headline()
+    said = line.endswith(state) and " ".join(program.process.args) in line
+    return [] if said else [f"'{line}' for {program.process.args}, {state}"]
 
 
 def check_exact(options, folder, name):
@@ -133,6 +145,7 @@ def check_exact(options, folder, name):
     handled = program.told("signal 300000")
     report = recording.ended()
     found = wrong("counted_step", calls(report, "counted_step"), expected + handled)
+    found += headline(recording, program, "still running")
     found += wrong("cbrt", calls(report, "cbrt"), expected + 300000 * THREADS)
     found += wrong("after it", program.told("calls 1000"), 1000 * THREADS)
     return found + program.complaints() + program.ended()
@@ -231,6 +244,7 @@ def check_ends(options, folder, name):
             program.process.kill()
             program.process.wait()
         found += wrong(how, calls(recording.result(), "counted_step"), expected)
+        found += headline(recording, program, "ended meanwhile")
     return found
 
 

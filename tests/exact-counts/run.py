@@ -20,6 +20,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..")]
+import edges  # noqa: E402
 from generate import Program, run as compile_step  # noqa: E402
 from harness import kept  # noqa: E402
 from harness.results import Results  # noqa: E402
@@ -573,7 +574,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--work", help="folder for generated programs (default: a temporary one)")
     parser.add_argument("--timing", action="append")
-    parser.add_argument("--only", action="append", choices=["counts", "spin", "trying", "killed", "ends", "lifetimes", "layered"])
+    parser.add_argument("--only", action="append", choices=["counts", "spin", "trying", "killed", "ends", "lifetimes", "layered", "edges"])
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--keep", action="store_true")
     parser.add_argument("--native", action="store_true", help="only build and run the programs")
@@ -611,7 +612,7 @@ def main():
         check_waiting(options, folder, results)
         results.judge_measured("recorder killed", lambda: check_orphan(options, folder))
         results.judge_measured("recorder stopped", lambda: check_stopped(options, folder))
-    for name, checks in (("trying", check_trying), ("killed", check_killed), ("ends", check_ends), ("lifetimes", check_lifetimes), ("layered", check_layered)):
+    for name, checks in (("trying", check_trying), ("killed", check_killed), ("ends", check_ends), ("lifetimes", check_lifetimes), ("layered", check_layered), ("edges", edges.all_of_them)):
         if wanted(name):
             for of, complaints in checks(options, folder):
                 results.judge(of, complaints)

@@ -165,3 +165,29 @@ pub(crate) fn scheduled(profile: &Profile) -> Option<ThreadTimes> {
 fn percent(part: i64, whole: i64) -> Option<f64> {
     (whole > 0).then(|| part as f64 * 100.0 / whole as f64)
 }
+
+#[cfg(test)]
+mod tests {
+    use transect_profile_model::{Clock, Machine, Meta, Process};
+
+    use super::*;
+
+    #[test]
+    fn counted_calls_tell_whether_a_running_process_has_ended() {
+        let machine =
+            Machine { hostname: String::new(), kernel: String::new(), cpu: String::new(), cpus: 1, memory_bytes: 0 };
+        let clock = Clock { source: "tsc".into(), ticks_per_ns: 1.0, timed_call_ns: 0.0, counted_call_ns: 0.0 };
+        let mut profile = Profile::new(Meta { wall_ns: 100, ..Meta::new(machine, clock) });
+        profile.meta.collectors = vec!["flow".to_owned()];
+        let process = |wall_ns| Process { pid: 1, parent_pid: 0, executable: String::new(), start_ns: 5, wall_ns };
+        let mut ended = |lives: &[i64]| {
+            profile.processes = lives.iter().copied().map(process).collect();
+            has_ended(&profile)
+        };
+        assert!(ended(&[94]) && ended(&[20, 94]));
+        assert!(!ended(&[95]) && !ended(&[20, 96]), "known to the end");
+        assert!(!ended(&[]));
+        profile.meta.exit_status = Some(0);
+        assert!(!has_ended(&profile), "its status says more");
+    }
+}

@@ -190,7 +190,7 @@ fn damaged_metadata() {
     let file = path.join("meta.json");
     let content = fs::read(&file).unwrap();
     // An odd step: all bits have their turn.
-    for position in (0..content.len()).step_by(transect_testkit::sized(1, 31)) {
+    for position in (0..content.len()).step_by(transect_testkit::sized(31, 1)) {
         let mut damaged = content.clone();
         damaged[position] ^= 1 << (position % 8);
         fs::write(&file, &damaged).unwrap();

@@ -60,7 +60,7 @@ pub fn register() -> bool {
     true
 }
 
-/// Starting, or hooking what was loaded, took the time since `begin`.
+/// Starting, a record after a fork, or hooking what was loaded, took the time since `begin`.
 pub fn note_setup(begin: u64) {
     header().setup_ticks.fetch_add(arch::ticks().saturating_sub(begin), Ordering::Relaxed);
 }
@@ -87,6 +87,7 @@ fn publish(h: &ProcessHeader) {
 
 /// In the child of a fork: a record of its own, with the parent's tables of objects and slots.
 pub extern "C" fn forked() {
+    let begin = arch::ticks();
     let state = thread::detach();
     active::stop_parallel();
     // What other threads of the parent were in the middle of is left undone here.
@@ -147,4 +148,5 @@ pub extern "C" fn forked() {
     published::forked();
     // SAFETY: from `detach` above.
     unsafe { thread::attach(state) };
+    note_setup(begin);
 }

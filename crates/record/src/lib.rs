@@ -33,6 +33,7 @@ mod own_times;
 mod plans;
 pub mod probe_control;
 pub mod probe_session;
+mod process_cost;
 #[allow(unsafe_code)]
 mod process_start;
 #[allow(unsafe_code)]

@@ -32,6 +32,7 @@ use crate::harvest::Harvest;
 use crate::latency::{ConcurrentLatency, merge};
 use crate::launch::BeforeExecAnywhere;
 use crate::plans::Plans;
+use crate::process_cost::processes_ns;
 use crate::process_start::{self, Launched};
 use crate::published::{Counter, Pages, Relation};
 use crate::queue_watch::QueueWatch;
@@ -492,13 +493,10 @@ pub(crate) fn left_out(collector: &str, why: &RecordError) -> Loss {
 }
 
 /// What counting a call costs where nothing hides it, ns: loops that do nothing else ran 1.0 to 1.7 longer for each. This and
-/// the next three are for the estimate of the overhead only.
+/// the next two are for the estimate of the overhead only.
 pub(crate) const COUNTED_NS: f64 = 1.3;
 /// And what adding up the bytes of one costs beside, ns: `memchr` and the like in Perl, 17 million times.
 const BYTES_NS: f64 = 2.0;
-/// What it takes to load the agent into a program and to give up its mappings, ns: 500 runs of `/bin/true` by a shell, less
-/// what the agent measures itself, or what samples show in it.
-pub(crate) const IMAGE_NS: f64 = 350_000.0;
 /// The same to give a thread its record, of which it touches some pages: 60,000 threads that make some 40 calls each.
 const THREAD_NS: f64 = 25_000.0;
 
@@ -515,6 +513,6 @@ fn overhead_ns(p: &Profile, sampled_ns: f64) -> f64 {
         let timed = if plain { p.meta.clock.timed_call_ns } else { sampled_ns };
         f.timed_calls as f64 * timed
     };
-    let once = p.processes.len() as f64 * IMAGE_NS + p.threads.len() as f64 * THREAD_NS;
+    let once = processes_ns(&p.processes, |_| true) + p.threads.len() as f64 * THREAD_NS;
     p.flows.iter().map(cost).sum::<f64>().max(0.0) + counting_ns(&p.flows) + once
 }

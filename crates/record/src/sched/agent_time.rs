@@ -9,9 +9,21 @@ pub(super) struct AgentTime {
     pub wall_ns: i64,
     /// Of both, where calls are counted.
     pub counting: (i64, i64),
+    /// Samples in it.
+    pub samples: i64,
 }
 
+/// So many samples in the agent tell its time to a fifth or so.
+const LEAST_IN_AGENT: i64 = 30;
+/// Of so many samples in all, few in the agent tell that it takes next to nothing.
+const ENOUGH: i64 = 1000;
+
 impl AgentTime {
+    /// Whether samples tell better than the agent's own measures and the number of calls, `all` being those of the run.
+    pub fn is_told(&self, all: i64) -> bool {
+        self.samples >= LEAST_IN_AGENT || all >= ENOUGH
+    }
+
     /// Without what the program would have waited for anyway: a CPU goes on with the program's own work while it counts,
     /// so of the samples there no more than the counting of all calls costs by itself, `cost_ns`.
     pub fn without_overlap(self, cost_ns: f64) -> Self {
@@ -38,7 +50,7 @@ mod tests {
 
     #[test]
     fn what_counting_hides_behind_the_programs_own_work_is_no_overhead() {
-        let agent = AgentTime { summed_ns: 1500, wall_ns: 800, counting: (1000, 500) };
+        let agent = AgentTime { summed_ns: 1500, wall_ns: 800, counting: (1000, 500), samples: 0 };
         let less = agent.without_overlap(400.0);
         assert_eq!((less.summed_ns, less.wall_ns), (900, 500));
         // All of it, where counting costs more than was sampled, or nothing was.
@@ -46,6 +58,13 @@ mod tests {
         assert_eq!((all.summed_ns, all.wall_ns), (1500, 800));
         let none = AgentTime { counting: (0, 0), ..agent }.without_overlap(0.0);
         assert_eq!((none.summed_ns, none.wall_ns), (1500, 800));
+    }
+
+    #[test]
+    fn a_short_run_has_too_few_samples_to_tell() {
+        let agent = |samples| AgentTime { summed_ns: 0, wall_ns: 0, counting: (0, 0), samples };
+        assert!(!agent(3).is_told(40) && !agent(29).is_told(999));
+        assert!(agent(30).is_told(100) && agent(0).is_told(1000));
     }
 
     #[test]

@@ -33,7 +33,8 @@ use super::timeline::{RawWaits, SliceRuns};
 use super::wait_rows::{Seen, WaitNames};
 use crate::component_rows::place;
 use crate::error::RecordError;
-use crate::session::{IMAGE_NS, counting_ns};
+use crate::process_cost::processes_ns;
+use crate::session::counting_ns;
 use crate::{thread_ends, thread_starts};
 
 /// Everything that came, before it is named.
@@ -327,6 +328,7 @@ impl Gathered {
         let idle: u64 = self.idle.iter().filter(|(stack, _)| in_agent(**stack)).map(|(_, ns)| ns).sum();
         let counting = || sampled().filter(|sample| stacks.is_counting(sample.stack));
         AgentTime {
+            samples: sampled().map(|sample| sample.samples).sum(),
             counting: (
                 counting().map(|sample| sample.active_ns).sum(),
                 counting().map(|sample| sample.criticality_ns).sum(),
@@ -596,12 +598,12 @@ impl Collected {
         let (busy, whole) = (self.session.busy_ns, self.session.busy_ns + self.session.idle_ns);
         let time = room_of_work(running, busy, whole, profile.meta.wall_ns);
         let mut share = (overhead.agent_ns + overhead.kernel_ns) as f64 / time;
-        if let Some(agent) = self.agent {
+        if let Some(agent) = self.agent.filter(|agent| agent.is_told(samples)) {
             let agent = agent.without_overlap(counting_ns(&profile.flows));
             overhead.agent_ns = agent.summed_ns;
             // What the agent costs a program outside of its own code is in no sample of it.
-            let programs: HashSet<ProcessId> = profile.threads.iter().map(|thread| thread.process).collect();
-            overhead.kernel_ns += (programs.len() as f64 * IMAGE_NS) as i64;
+            let with_agent: HashSet<ProcessId> = profile.threads.iter().map(|thread| thread.process).collect();
+            overhead.kernel_ns += processes_ns(&profile.processes, |row| with_agent.contains(&row)) as i64;
             share = agent.wall_ns as f64 / whole.max(1) as f64 + overhead.kernel_ns as f64 / time;
         }
         profile.meta.overhead_estimate = share.clamp(0.0, 1.0);

@@ -111,6 +111,9 @@ const NAMELESS: i64 = 10;
 /// Percent of the run from which on the cost of measuring is said as a factor.
 const DISTORTED: f64 = 10.0;
 
+/// In a shorter run what is done once for each process, which depends on what the machine does beside, is most of the cost.
+const SHORTEST: i64 = 20_000_000;
+
 /// Percent of the run from which on that factor is known roughly.
 const MOSTLY_COST: f64 = 50.0;
 /// What a call costs while it is calibrated may be this part of what it costs in the program.
@@ -119,7 +122,9 @@ const CERTAIN_PART: f64 = 0.85;
 /// The estimated cost of measuring, in words: while the program ran, and the time of start and end.
 fn overhead(meta: &Meta) -> String {
     let share = meta.overhead_estimate * 100.0;
-    let share = if share >= MOSTLY_COST {
+    let share = if meta.wall_ns > 0 && meta.wall_ns < SHORTEST {
+        "overhead not measurable in so short a run".to_owned()
+    } else if share >= MOSTLY_COST {
         // A tenth more or less of the cost makes a factor of two of what is left.
         format!("overhead: ran roughly {:.1} × as long", 100.0 / (100.0 - CERTAIN_PART * share.min(100.0)))
     } else if share >= DISTORTED {
@@ -210,7 +215,20 @@ pub fn shell_words(words: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{in_short, shell_words};
+    use transect_profile_model::{Clock, Machine, Meta};
+
+    use super::{SHORTEST, in_short, overhead, shell_words};
+
+    #[test]
+    fn the_cost_of_a_short_run_is_not_told() {
+        let machine =
+            Machine { hostname: String::new(), kernel: String::new(), cpu: String::new(), cpus: 1, memory_bytes: 0 };
+        let clock = Clock { source: "tsc".into(), ticks_per_ns: 1.0, timed_call_ns: 0.0, counted_call_ns: 0.0 };
+        let mut meta = Meta { overhead_estimate: 0.02, wall_ns: SHORTEST, ..Meta::new(machine, clock) };
+        assert_eq!(overhead(&meta), "overhead about 2.0 %");
+        meta.wall_ns -= 1;
+        assert_eq!(overhead(&meta), "overhead not measurable in so short a run");
+    }
 
     #[test]
     fn what_is_missing_is_said_in_a_line() {

@@ -42,8 +42,16 @@ const KIND_MASK: u32 = 0x7f;
 const RECURSIVE: u32 = 1;
 const RECURSIVE_MASK: u32 = 3;
 
-/// Where the current writer's thread number is in glibc's `struct __pthread_rwlock_arch_t`.
-pub const RWLOCK_WRITER: u64 = 24;
+/// Bits of `__readers` in glibc's `struct __pthread_rwlock_arch_t`: writers have their turn; a writer has the lock, waits for
+/// those that read, or was given the lock and has not woken up yet (then nobody is named in `__cur_writer`). Readers are counted
+/// from `RWLOCK_READER` on.
+const RWLOCK_WRITE_PHASE: u32 = 1;
+/// See [`RWLOCK_WRITE_PHASE`].
+pub const RWLOCK_WRITER: u32 = 2;
+const RWLOCK_READER: u32 = 8;
+/// Where its kind is, and the kind whose readers let waiting writers pass.
+const RWLOCK_KIND: u64 = 48;
+const RWLOCK_WRITERS_FIRST: u32 = 2;
 
 static GLIBC: AtomicU32 = AtomicU32::new(0);
 
@@ -259,11 +267,16 @@ unsafe fn is_held(state: *mut ThreadState, handler: u8, object: u64) -> Option<b
             handler::LOCK_ACQUIRE => word(0) != 0 && word(8) != (*(*state).header).tid.load(Ordering::Relaxed),
             // pthread_spinlock_t on x86: 1 = free
             handler::SPIN_ACQUIRE => word(0) as i32 <= 0,
-            // struct __pthread_rwlock_arch_t: readers (count from bit 3), …
-            handler::READ_ACQUIRE => word(RWLOCK_WRITER) != 0,
-            _ => word(RWLOCK_WRITER) != 0 || word(0) >= 8,
+            handler::READ_ACQUIRE => keeps_readers_out(word(0), word(RWLOCK_KIND)),
+            _ => word(0) & RWLOCK_WRITER != 0 || word(0) >= RWLOCK_READER,
         })
     }
+}
+
+/// A rwlock with these `__readers`, of this kind, lets no reader in.
+fn keeps_readers_out(readers: u32, kind: u32) -> bool {
+    readers & RWLOCK_WRITER != 0
+        && (readers & RWLOCK_WRITE_PHASE != 0 || kind == RWLOCK_WRITERS_FIRST && readers >= RWLOCK_READER)
 }
 
 /// A lock is about to be acquired.
@@ -515,6 +528,45 @@ unsafe fn find<'a>(state: *mut ThreadState, object: u64, caller: u64, slot: u32)
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    unsafe extern "C" {
+        fn pthread_rwlock_tryrdlock(lock: *mut [u32; 14]) -> i32;
+        fn pthread_rwlock_trywrlock(lock: *mut [u32; 14]) -> i32;
+    }
+
+    /// glibc itself says who would wait, whether the writer has named itself or not.
+    #[test]
+    fn who_waits_for_a_rwlock_is_read_as_glibc_reads_it() {
+        for readers in (0..64).filter(|readers| readers & RWLOCK_WRITE_PHASE == 0 || *readers < 8) {
+            for (kind, writer) in [(0, 0), (0, 77), (1, 0), (2, 0), (2, 77)] {
+                // A writer that waits for those that read, of whom none is left: it has the lock next.
+                if readers & 3 == RWLOCK_WRITER && readers < RWLOCK_READER {
+                    continue;
+                }
+                let lock = || {
+                    let mut words = [0; 14];
+                    (words[0], words[6], words[12]) = (readers, writer, kind);
+                    words
+                };
+                // SAFETY: both get a lock of their own, of glibc's size.
+                let (reads, writes) =
+                    unsafe { (pthread_rwlock_tryrdlock(&mut lock()) == 0, pthread_rwlock_trywrlock(&mut lock()) == 0) };
+                let words = lock();
+                let waits = |handler| {
+                    GLIBC.store(1, Ordering::Relaxed);
+                    // SAFETY: only a mutex' owner is compared with the thread.
+                    unsafe { is_held(core::ptr::null_mut(), handler, words.as_ptr() as u64) }
+                };
+                assert_eq!(waits(handler::READ_ACQUIRE), Some(!reads), "{readers:#b} of kind {kind}, writer {writer}");
+                assert_eq!(
+                    waits(handler::WRITE_ACQUIRE),
+                    Some(!writes),
+                    "{readers:#b} of kind {kind}, writer {writer}"
+                );
+                GLIBC.store(0, Ordering::Relaxed);
+            }
+        }
+    }
 
     #[test]
     fn callers_with_common_bits_have_places_of_their_own() {

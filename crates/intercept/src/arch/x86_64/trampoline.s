@@ -629,7 +629,7 @@ transect_static_enter:
     je 14f
     dec dword ptr [rcx + {T_RELEASE}]
     jmp 11b
-13: cmp dword ptr [rdi + {RWLOCK_WRITER}], 0
+13: test dword ptr [rdi], {RWLOCK_WRITER}
     je 15b
     jmp 14f
 16: # `syscall`: one of a number that is looked at, or a gap that ends, is Rust's business

@@ -6,7 +6,9 @@ use transect_analyze::{
     CallNode, CutDimension, CutDimensions, CutError, CutFilter, CutKey, CutMeasure, CutQuery, CutReading, CutRow,
     CutView, CutViewKind, MOST_CUT_PARTS, Selection, StateTimes, criticality, cut, cut_columns, cut_view,
 };
-use transect_profile_model::{Origin, Profile, SchedSample, Task, WalkSystemCall};
+use transect_profile_model::{
+    CallStack, Origin, Profile, SchedSample, SchedWait, Space, StackFrame, Task, WaitKind, WalkSystemCall,
+};
 
 fn query(by: &str, measure: &str) -> CutQuery {
     let by = by.parse::<CutDimensions>().unwrap().0;
@@ -351,6 +353,61 @@ fn system_calls_are_exact_where_they_were_counted() {
     let part = CutQuery { from_ns: Some(0), ..query };
     let CutReading::SystemCalls(rows) = reading(&profile, CutViewKind::SystemCalls, &part) else { panic!() };
     assert!(rows.iter().all(|row| !row.exact), "of a part nothing was counted");
+}
+
+/// Without privileges it is looked at waits now and then: the sums of the others have an interval, and time of which nobody saw
+/// the call has a row.
+#[test]
+fn system_calls_are_estimates_without_privileges() {
+    let mut profile = scheduled_compressor(5_000, 20);
+    let reading = |profile: &Profile| match reading(profile, CutViewKind::SystemCalls, &query("", "time")) {
+        CutReading::SystemCalls(rows) => rows,
+        _ => panic!(),
+    };
+    assert!(reading(&profile).iter().all(|row| !row.blocked_estimated));
+    profile.meta.criticality.as_mut().unwrap().estimate = true;
+    let tables = &mut profile.sched;
+    let at = tables.waits.iter().position(|wait| wait.stack.is_some() && wait.ns > 0).unwrap();
+    let (task, stack) = (tables.waits[at].task, tables.waits[at].stack.unwrap());
+    tables.waits.retain(|wait| wait.task != task);
+    let name = |name: &str| StackFrame { function: name.to_owned(), space: Space::Kernel, ..tables.frames[0].clone() };
+    let calls = [name("read"), name("poll")];
+    let first = tables.frames.len() as u32;
+    tables.frames.extend(calls);
+    let waits = [0, 1].map(|call| {
+        let mut frames = tables.stacks[stack as usize].frames.clone();
+        frames.push(first + call);
+        tables.stacks.push(CallStack { frames, ..tables.stacks[stack as usize].clone() });
+        tables.stacks.len() as u32 - 1
+    });
+    let row = |stack: Option<u32>, count: i64, ns: i64| SchedWait {
+        task,
+        kind: WaitKind::Pipe,
+        object: "".into(),
+        stack,
+        holder: None,
+        waker: None,
+        count,
+        begin_ns: 1_000,
+        end_ns: if count == 1 { 1_000 + ns } else { 1_000_000_000 },
+        ns,
+        idle_ns: 0,
+        holder_gain_ns: 0,
+    };
+    // 100 were met, three quarters of them in read.
+    let met = |at: usize| row(Some(waits[usize::from(at % 4 == 0)]), 1, 10_000);
+    tables.waits.extend((0..100).map(met));
+    tables.waits.extend([row(Some(waits[0]), 300, 300_000_000), row(Some(waits[1]), 100, 100_000_000)]);
+    tables.tasks[task as usize].blocked_ns = 421_000_000;
+    let rows = reading(&profile);
+    let row = |name: &str| rows.iter().find(|row| row.system_call == name).unwrap();
+    assert!(row("read").blocked_estimated && !row("read").exact);
+    assert_eq!(row("read").states.blocked_ns, 300_750_000);
+    // 75 of 100: ± 8.5 points of 400 ms.
+    let half = (row("read").total_ns_high - row("read").total_ns_low) / 2;
+    assert!((28_000_000..40_000_000).contains(&half), "{half}");
+    assert!(row("poll").total_ns_low < 75_000_000 && row("poll").total_ns_high > 125_000_000);
+    assert_eq!(row("[not seen]").states.blocked_ns, 20_000_000);
 }
 
 #[test]

@@ -63,6 +63,8 @@ pub struct HeldRegisters {
     pub fs_base: u64,
     /// It stands in or behind a system call.
     pub in_call: bool,
+    /// The number of that call.
+    pub call: i64,
 }
 
 /// One held thread.
@@ -454,6 +456,7 @@ impl<'a> Stop<'a> {
                 ],
                 fs_base: r.fs_base,
                 in_call: thread.in_call(),
+                call: r.orig_rax as i64,
             }
         })
     }

@@ -338,6 +338,9 @@ pub struct SchedWait {
     pub holder_gain_ns: i64,
 }
 
+/// The object of a wait for events, or for a semaphore, that nothing ended but its own time limit.
+pub const TIME_LIMIT: &str = "a time limit";
+
 impl SchedWait {
     /// Whether it is no single wait but what came too fast to be kept one by one: see [`SchedWait::count`].
     pub fn is_sum(&self) -> bool {

@@ -19,7 +19,7 @@ mod walk;
 
 pub use criticality::{
     CallStack, FrameId, Origin, OtherThread, Parallelism, SchedSample, SchedSession, SchedTables, SchedWait, Slice,
-    Space, StackFrame, StackId, Task, TaskId, TimedSample, WaitKind,
+    Space, StackFrame, StackId, TIME_LIMIT, Task, TaskId, TimedSample, WaitKind,
 };
 pub use feature::{
     Dependence, Feature, FeatureId, FeatureRegion, FeatureSession, FeatureTables, FeatureVariable, HOT_LOOP,

@@ -307,8 +307,8 @@ fn of_stretches<T>(
         _ => true,
     };
     stretches.retain(of_state);
-    // Each wait is known by itself; who only spins is known by samples.
-    let waits = !stretches.iter().any(|stretch| stretch.spin);
+    // Each wait is known by itself; who only spins is known by samples, and without privileges not every wait is looked at.
+    let waits = !stretches.iter().any(|stretch| stretch.spin || stretch.state == State::Blocked && stretch.estimated);
     let when = !query.is_over_time() || !profile.sched.slices.is_empty();
     finish(&keys, stretches, range, Known { waits, when })
 }

@@ -111,6 +111,7 @@ pub(super) fn lifetimes(profile: &Profile, wait_stacks: &[Option<StackId>], plac
     let slices = by_task(tables, tables.slices.iter().enumerate().map(|(row, slice)| (slice.task, row)));
     let waits = by_task(tables, tables.waits.iter().enumerate().map(|(row, wait)| (wait.task, row)));
     let spins = spinning(tables);
+    let looked = is_estimate(profile);
     for task in 0..tables.tasks.len() {
         let parts = active(tables, task as TaskId, (&moments[task], &samples[task]), &spins);
         match placed.then(|| timeline(tables, &slices[task], &moments[task])).filter(|slices| !slices.is_empty()) {
@@ -121,7 +122,7 @@ pub(super) fn lifetimes(profile: &Profile, wait_stacks: &[Option<StackId>], plac
             }
             None => stretches.extend(parts),
         }
-        blocked(tables, task as TaskId, &waits[task], wait_stacks, &mut stretches);
+        blocked(tables, task as TaskId, &waits[task], wait_stacks, looked, &mut stretches);
     }
     stretches
 }
@@ -267,17 +268,38 @@ fn blocked(
     task: TaskId,
     waits: &[usize],
     wait_stacks: &[Option<StackId>],
+    looked: bool,
     stretches: &mut Vec<Stretch>,
 ) {
+    let per_look = if looked { per_look(tables, waits) } else { 0.0 };
     let blocked_ns = tables.tasks[task as usize].blocked_ns;
     let known: Vec<i64> = waits.iter().map(|&row| tables.waits[row].ns.max(0)).collect();
     let sum: i64 = known.iter().sum();
     let known = if sum > blocked_ns { apportion(blocked_ns, &known) } else { known };
     for (&row, ns) in waits.iter().zip(known) {
         let wait = &tables.waits[row];
-        stretches.push(Stretch { weight: ns, ..of_wait(tables, row, wait, wait_stacks, wait.begin_ns) });
+        let stretch = of_wait(tables, row, wait, wait_stacks, wait.begin_ns);
+        let estimated = looked && wait.is_sum();
+        let per_sample = if estimated { per_look } else { 0.0 };
+        stretches.push(Stretch { weight: ns, estimated, per_sample, ..stretch });
     }
     stretches.push(Stretch::of_life(tables, task, State::Blocked, (blocked_ns - sum).max(0)));
+}
+
+/// Whether it was looked at waits now and then, without the scheduler's events.
+pub(super) fn is_estimate(profile: &Profile) -> bool {
+    profile.meta.criticality.as_ref().is_some_and(|session| session.estimate)
+}
+
+/// A longer wait is met by every look, ns.
+const BETWEEN_LOOKS: i64 = 7_500_000;
+
+/// How much of a thread's waits that were not looked at one stands for that was: those are told one by one, the others as sums.
+fn per_look(tables: &SchedTables, waits: &[usize]) -> f64 {
+    let waits = || waits.iter().map(|&row| &tables.waits[row]);
+    let unseen: i64 = waits().filter(|wait| wait.is_sum()).map(|wait| wait.ns.max(0)).sum();
+    let met = waits().filter(|wait| !wait.is_sum() && wait.ns < BETWEEN_LOOKS && wait.stack.is_some()).count();
+    unseen as f64 / met.max(1) as f64
 }
 
 fn of_wait(tables: &SchedTables, row: usize, wait: &SchedWait, stacks: &[Option<StackId>], begin_ns: i64) -> Stretch {

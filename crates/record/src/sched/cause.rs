@@ -1,7 +1,8 @@
 //! Why a thread blocked, as far as its registers tell: what the kind of a wait is told from, beside its stack.
 
 use rustc_hash::FxHashMap as HashMap;
-use transect_bpf_collect::record::sched_wait;
+use transect_bpf_collect::record::{sched_wait, waker_context};
+use transect_profile_model::WaitKind;
 
 use super::kind::{Blocked, Call, KernelWait, NUMBER_FUTEX, UserWait, locks_with_inheritance};
 use super::object::{NO_OBJECT, ObjectNumber, Objects, RawObject};
@@ -24,8 +25,35 @@ pub struct Cause {
     object_type: u32,
     /// It was stopped.
     held: bool,
+    /// Its time limit ended it.
+    timed_out: bool,
     /// The object.
     pub object: ObjectNumber,
+}
+
+/// poll, whose third argument is a time limit in milliseconds; epoll_wait and epoll_pwait, whose fourth is.
+const POLL: i64 = 7;
+const EPOLL_WAITS: [i64; 2] = [232, 281];
+/// Part of a time limit that may pass before the thread blocks.
+const BEFORE: u64 = 50;
+
+/// The time limit of a wait for events, as far as its registers tell it, ns. Those of select and ppoll are in memory.
+pub fn time_limit(wait: &sched_wait) -> Option<u64> {
+    let limit = match wait.system_call {
+        POLL => wait.arguments[2],
+        call if EPOLL_WAITS.contains(&call) => wait.arguments[3],
+        _ => return None,
+    };
+    u64::try_from(limit as i32).ok().filter(|ms| *ms > 0).map(|ms| ms * 1_000_000)
+}
+
+fn is_timed_out(wait: &sched_wait) -> bool {
+    let by_thread = matches!(wait.waker_context, waker_context::TASK | waker_context::OTHER_TASK);
+    if wait.system_call == NUMBER_FUTEX {
+        // No device wakes who waits for a word in memory: a timer did.
+        return wait.arguments[3] != 0 && wait.waker_context == waker_context::INTERRUPT;
+    }
+    !by_thread && time_limit(wait).is_some_and(|limit| wait.end.saturating_sub(wait.begin) >= limit - limit / BEFORE)
 }
 
 /// A value that is neither a mark nor the owner.
@@ -58,7 +86,13 @@ impl Cause {
             [u32::from(first != 0), u32::from(second != 0), 0, 0]
         };
         let system_call = i32::try_from(wait.system_call).unwrap_or(-2);
-        Self { system_call, arguments, owner, object_type: wait.object.r#type, held: wait.held != 0, object }
+        let (object_type, held, timed_out) = (wait.object.r#type, wait.held != 0, is_timed_out(wait));
+        Self { system_call, arguments, owner, object_type, held, timed_out, object }
+    }
+
+    /// True if its time limit ended it, where that is what the thread waited for.
+    pub fn is_time_limit(&self, kind: WaitKind) -> bool {
+        self.timed_out && matches!(kind, WaitKind::Poll | WaitKind::Semaphore)
     }
 
     /// What is known of a thread that blocked for this cause with a stack that tells `user` and `kernel`.
@@ -94,8 +128,15 @@ const MAX_CAUSES: usize = 100_000;
 
 impl Default for Causes {
     fn default() -> Self {
-        let unknown =
-            Cause { system_call: -2, arguments: [0; 4], owner: 0, object_type: 0, held: false, object: NO_OBJECT };
+        let unknown = Cause {
+            system_call: -2,
+            arguments: [0; 4],
+            owner: 0,
+            object_type: 0,
+            held: false,
+            timed_out: false,
+            object: NO_OBJECT,
+        };
         Self { numbers: HashMap::from_iter([(unknown, UNKNOWN_CAUSE)]), all: vec![unknown], refused: 0 }
     }
 }
@@ -127,7 +168,6 @@ impl Causes {
 mod tests {
     use super::super::kind::kind;
     use super::*;
-    use transect_profile_model::WaitKind;
 
     /// Others have their second argument for something else: `futex_waitv` the number of words.
     #[test]
@@ -138,6 +178,30 @@ mod tests {
         };
         assert!(inherits(202, 6) && inherits(202, 139));
         assert!(!inherits(202, 0) && !inherits(449, 6) && !inherits(455, 6));
+    }
+
+    #[test]
+    fn a_time_limit_that_ran_out_is_told_from_events() {
+        let is = |system_call, arguments, ms: u64, waker_context| {
+            let wait = sched_wait {
+                system_call,
+                arguments,
+                begin: 7,
+                end: 7 + ms * 1_000_000,
+                waker_context,
+                ..Default::default()
+            };
+            Cause::of(&wait, NO_OBJECT).timed_out
+        };
+        use waker_context::{INTERRUPT, NONE, TASK};
+        assert!(is(7, [1, 1, 20, 0], 20, INTERRUPT) && is(232, [3, 1, 8, 20], 21, NONE));
+        assert!(!is(7, [1, 1, 20, 0], 12, INTERRUPT) && !is(7, [1, 1, u64::from(u32::MAX), 0], 900, INTERRUPT));
+        assert!(!is(232, [3, 1, 8, 20], 21, TASK) && !is(1, [3, 1, 8, 20], 21, NONE));
+        assert!(is(202, [3, 137, 0, 0x7000], 5, INTERRUPT));
+        assert!(!is(202, [3, 137, 0, 0x7000], 5, TASK) && !is(202, [3, 137, 0, 0], 5, INTERRUPT));
+        let wait = sched_wait { system_call: 7, arguments: [1, 1, 20, 0], end: 20_000_000, ..Default::default() };
+        let cause = Cause::of(&wait, NO_OBJECT);
+        assert!(cause.is_time_limit(WaitKind::Poll) && !cause.is_time_limit(WaitKind::Socket));
     }
 
     /// What is left tells the same kind as the whole.

@@ -111,6 +111,10 @@ impl Naming {
     /// Name of a function of the kernel as its symbol table has it.
     pub fn kernel_function(&mut self, place: Place) -> String {
         let Place::Kernel { address, returns } = place else { return UNNAMED.to_owned() };
+        if let Some(call) = place.call() {
+            let known = syscalls::Sysno::new(call as usize);
+            return known.map_or_else(|| UNNAMED.to_owned(), |call| format!("__x64_sys_{}", call.name()));
+        }
         let kernel = self.kernel.get_or_insert_with(|| KernelSymbols::read(&mut self.kernel_source));
         match kernel.at(address - u64::from(returns)) {
             Some(name) => name.to_owned(),

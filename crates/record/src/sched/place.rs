@@ -38,7 +38,20 @@ pub enum Place {
     },
 }
 
+/// No function of the kernel has an address that is so low.
+const MOST_CALLS: u64 = 4096;
+
 impl Place {
+    /// In the kernel, of which nothing is known but the system call.
+    pub fn in_call(number: u64) -> Option<Self> {
+        (number < MOST_CALLS).then_some(Self::Kernel { address: number, returns: false })
+    }
+
+    /// The number of the call, if it is such a place.
+    pub fn call(&self) -> Option<u64> {
+        self.kernel_address().filter(|address| *address < MOST_CALLS)
+    }
+
     /// The file that it is in.
     pub fn file(&self) -> Option<FileId> {
         match *self {

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap as HashMap;
-use transect_profile_model::{OtherThread, SchedWait, StackId, TaskId, WaitKind};
+use transect_profile_model::{OtherThread, SchedWait, StackId, TIME_LIMIT, TaskId, WaitKind};
 
 use super::call_stack::{NO_STACK, StackNumber};
 use super::cause::{CauseNumber, Causes};
@@ -23,6 +23,7 @@ pub struct WaitNames {
     /// By object number.
     texts: Vec<Arc<str>>,
     no_text: Arc<str>,
+    time_limit: Arc<str>,
     causes: Causes,
     objects: Objects,
     kinds: RefCell<HashMap<(CauseNumber, StackHint), WaitKind>>,
@@ -39,7 +40,17 @@ impl WaitNames {
         let refused = objects.refused + causes.refused;
         let remembered = remembered(&causes, seen, stacks);
         let stacks = stacks.by_number().to_vec();
-        Self { stacks, texts, no_text: "".into(), causes, objects, kinds: RefCell::default(), remembered, refused }
+        Self {
+            stacks,
+            texts,
+            no_text: "".into(),
+            time_limit: TIME_LIMIT.into(),
+            causes,
+            objects,
+            kinds: RefCell::default(),
+            remembered,
+            refused,
+        }
     }
 
     /// What the user half of a stack tells, or else what others told that waited for the same.
@@ -77,7 +88,10 @@ impl WaitNames {
         Some(SchedWait {
             task: *tasks.get(&wait.task)?,
             kind,
-            object: self.texts.get(cause.object as usize).cloned().unwrap_or_else(|| Arc::clone(&self.no_text)),
+            object: match cause.is_time_limit(kind) {
+                true => Arc::clone(&self.time_limit),
+                false => self.texts.get(cause.object as usize).unwrap_or(&self.no_text).clone(),
+            },
             stack: stack.map(|(row, _)| row),
             holder,
             waker,

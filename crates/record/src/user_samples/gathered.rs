@@ -12,12 +12,13 @@ use super::call_walk::Values;
 use super::look::Look;
 use super::process_code::{ProcessCode, UnwindImages, Unwound};
 use super::stopped_samples::Stopped;
-use super::thread::Thread;
+use super::thread::{Looked, Thread};
 use super::thread_times::ThreadTimes;
 use super::waits_for::WaitsFor;
 use crate::clock::monotonic_ns;
 use crate::error::RecordError;
 use crate::sched::call_stack::{NO_STACK, StackNumber};
+use crate::sched::cause::time_limit;
 use crate::sched::collection::Collection;
 use crate::sched::mapped_file::has_names;
 use crate::sched::sample::RawTimedSample;
@@ -29,9 +30,19 @@ pub(crate) enum What {
     /// As the source tells it.
     Seen(Seen),
     /// It was found waiting.
-    Waits { stack: StackNumber, record: Box<sched_wait> },
+    /// `until`: it was so at some instant from then to now; `gap`: between two looks at it, ns.
+    Waits { stack: StackNumber, record: Box<sched_wait>, until: u64, gap: u64 },
     /// It was stopped while it ran.
     Stopped { stack: StackNumber, in_call: bool },
+}
+
+/// When it was looked at a thread, ns.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LookTime {
+    pub from: u64,
+    pub until: u64,
+    /// Since the look before.
+    pub gap: u64,
 }
 
 /// See [`What`].
@@ -63,6 +74,9 @@ pub(crate) struct Gathered {
     threads: Vec<Thread>,
     /// The latest thread of each number.
     living: HashMap<i32, usize>,
+    /// Where the calls of each were last followed to their end.
+    followed: HashMap<i32, (Look, StackNumber)>,
+    random: u64,
     /// Between two looks at a thread, ns.
     period: f64,
     /// Switches are not told: what threads did is known at the end of each round.
@@ -83,6 +97,8 @@ impl Gathered {
             images: UnwindImages::default(),
             threads: Vec::new(),
             living: HashMap::default(),
+            followed: HashMap::default(),
+            random: monotonic_ns() | 1,
             period,
             rounds,
             slices: 0,
@@ -118,10 +134,21 @@ impl Gathered {
         all.min_by_key(|&thread| std::cmp::Reverse(self.threads[thread].waits_for())).unwrap_or(thread)
     }
 
-    /// Threads that wait where nobody has looked yet, as process and thread.
-    pub fn unlooked(&self) -> Vec<(i32, i32)> {
+    /// Threads to look at, `most` of them, as process and thread. What is known of them is some milliseconds old: whoever ran
+    /// then may wait now. A look at those alone that waited would meet long waits more often than their time tells.
+    pub fn to_look_at(&mut self, now: u64, most: usize) -> Vec<(i32, i32)> {
         let living = self.living.values().map(|&index| &self.threads[index]);
-        living.filter(|thread| thread.wants_look()).map(|thread| (thread.tgid, thread.tid)).collect()
+        let awake = living.filter(|thread| !thread.sleeps_on(now));
+        let mut threads: Vec<_> = awake.map(|thread| (thread.tgid, thread.tid)).collect();
+        if threads.len() > most {
+            self.random ^= self.random << 13;
+            self.random ^= self.random >> 7;
+            self.random ^= self.random << 17;
+            let first = self.random as usize % threads.len();
+            threads.rotate_left(first);
+            threads.truncate(most);
+        }
+        threads
     }
 
     /// Threads that run, with the time on CPUs that no sample stands for and all of it, ns.
@@ -135,45 +162,81 @@ impl Gathered {
         with_times.collect()
     }
 
-    /// Follows the calls of a thread that waits; whether a register was missing for that.
-    pub fn look(&mut self, (tgid, tid): (i32, i32), look: &Look, now: u64) -> bool {
-        let found = self.unwind(tgid, look.values(), (look.sp(), &[]));
-        // It may have gone on meanwhile.
-        if Look::at(tgid, tid).as_ref() != Some(look) {
+    /// When it is looked at a thread, from now on: the time since it was before, ns.
+    pub fn begin_look(&mut self, tid: i32, now: u64) -> u64 {
+        let thread = self.living.get(&tid).and_then(|&index| self.threads.get_mut(index));
+        let before = thread.and_then(|thread| thread.tried.replace(now));
+        before.map_or(self.period as u64, |before| now.saturating_sub(before).max(1))
+    }
+
+    /// Follows the calls of a thread that waits; whether a register was missing for that, and nothing was noted.
+    pub fn look(&mut self, thread: (i32, i32), look: &Look, when: LookTime) -> bool {
+        let (tgid, tid) = thread;
+        let known = self.followed.get(&tid).filter(|(followed, _)| followed == look).map(|(_, stack)| *stack);
+        let open = self.living.get(&tid).is_some_and(|&index| self.threads[index].is_looked_at_now());
+        if let Some(stack) = known.filter(|_| open) {
+            self.look_at_known(thread, look, stack, when);
             return false;
         }
-        if !found.lacks_register {
-            self.waits((tgid, tid), look, &found, now);
+        let found = self.unwind(tgid, look.values(), (look.sp(), &[]));
+        // It may have gone on meanwhile: short waits would not count if they were left out then.
+        let stays = Look::at(tgid, tid).as_ref() == Some(look);
+        if found.lacks_register && stays {
+            return true;
         }
-        found.lacks_register
+        if stays {
+            let stack = self.collection.user_stack(&found.places, found.complete, look.call());
+            self.followed.insert(tid, (*look, stack));
+            self.look_at_known(thread, look, stack, when);
+        } else {
+            self.look_in_passing(thread, look, when);
+        }
+        false
+    }
+
+    /// Notes a wait whose calls can't be followed: it most likely is where the thread waited the same way before, and it is in
+    /// this system call.
+    pub fn look_in_passing(&mut self, thread: (i32, i32), look: &Look, when: LookTime) {
+        let known =
+            self.followed.get(&thread.1).filter(|(followed, _)| followed.is_there(look)).map(|(_, stack)| *stack);
+        let stack = known.unwrap_or_else(|| {
+            let found = self.unwind(thread.0, look.values(), (look.sp(), &[]));
+            let innermost = found.places.get(..1).unwrap_or_default();
+            self.collection.user_stack(innermost, false, look.call())
+        });
+        self.look_at_known(thread, look, stack, when);
     }
 
     /// The same with the registers and the stack of a moment in which it was stopped; gives the stack's number.
-    pub fn look_at_stopped(&mut self, thread: (i32, i32), look: &Look, stopped: &Stopped, now: u64) -> StackNumber {
+    pub fn look_at_stopped(
+        &mut self,
+        thread: (i32, i32),
+        look: &Look,
+        stopped: &Stopped,
+        when: LookTime,
+    ) -> StackNumber {
         let values = Values::of_sample(stopped.registers);
         let found = self.unwind(thread.0, values, (stopped.registers.sp, &stopped.stack));
-        self.waits(thread, look, &found, now)
-    }
-
-    fn waits(&mut self, thread: (i32, i32), look: &Look, found: &Unwound, now: u64) -> StackNumber {
-        let stack = self.collection.user_stack(&found.places, found.complete);
-        self.look_at_known(thread, look, stack, now);
+        let stack = self.collection.user_stack(&found.places, found.complete, look.call());
+        self.followed.insert(thread.1, (*look, stack));
+        self.look_at_known(thread, look, stack, when);
         stack
     }
 
     /// A thread waits where it has waited before.
-    pub fn look_at_known(&mut self, (tgid, tid): (i32, i32), look: &Look, stack: StackNumber, now: u64) {
+    pub fn look_at_known(&mut self, (tgid, tid): (i32, i32), look: &Look, stack: StackNumber, when: LookTime) {
         let Some(&thread) = self.living.get(&tid) else { return };
         let record = Box::new(look.record(tgid, self.threads[thread].task));
-        self.waiting.push(Noted { time: now, tgid, tid, what: What::Waits { stack, record } });
+        let LookTime { from, until, gap } = when;
+        self.waiting.push(Noted { time: from, tgid, tid, what: What::Waits { stack, record, until, gap } });
     }
 
     /// Follows the calls of a thread that was stopped while it ran.
     pub fn stopped(&mut self, (tgid, tid): (i32, i32), stopped: &Stopped) {
         let registers = stopped.registers;
         let found = self.unwind(tgid, Values::of_sample(registers), (registers.sp, &stopped.stack));
-        let stack = self.collection.user_stack(&found.places, found.complete);
-        let what = What::Stopped { stack, in_call: stopped.in_call };
+        let stack = self.collection.user_stack(&found.places, found.complete, stopped.call);
+        let what = What::Stopped { stack, in_call: stopped.call.is_some() };
         self.waiting.push(Noted { time: stopped.at, tgid, tid, what });
     }
 
@@ -231,7 +294,7 @@ impl Gathered {
             (false, true) => {
                 let idle = activity.begins();
                 thread.becomes_active(activity.gained);
-                thread.ends_wait(time, idle, self.period, collection);
+                thread.ends_wait(time, idle, collection);
             }
             (true, false) => {
                 thread.stops_being_active(activity.gained);
@@ -259,17 +322,20 @@ impl Gathered {
         match what {
             What::Seen(Seen::Runs) => self.change_before(thread, time, later, |times| times.runs(time)),
             What::Seen(seen) => self.seen(thread, (time, tgid), seen),
-            What::Waits { stack, record } => {
-                if self.threads[thread].waits_since().is_some_and(|since| since <= time) {
-                    let cause = self.collection.user_cause(&record, stack);
-                    self.threads[thread].is_looked_at(stack, cause, WaitsFor::of(&record));
-                }
+            What::Waits { stack, record, until, gap } => {
+                let cause = self.collection.user_cause(&record, stack);
+                let limit = time_limit(&record).map(|limit| {
+                    let whole = sched_wait { begin: 0, end: limit, ..*record };
+                    (limit, self.collection.user_cause(&whole, stack))
+                });
+                let what = WaitsFor::of(&record);
+                self.threads[thread].is_looked_at(Looked { stack, cause, what, gap, limit }, until);
             }
             // One that waited when it was asked to stop, be it for a CPU after that, stands where it waits; one that was
             // preempted stands where it ran.
             What::Stopped { stack, in_call } if self.threads[thread].times.is_active() => {
                 let active = self.activity.active();
-                self.threads[thread].is_stopped(stack, active, in_call);
+                self.threads[thread].is_stopped(stack, active, in_call, time);
             }
             What::Stopped { .. } => {}
         }
@@ -300,7 +366,7 @@ impl Gathered {
     }
 
     fn ends(&mut self, index: usize, time: u64) {
-        self.threads[index].ends_wait(time, 0, self.period, &mut self.collection);
+        self.threads[index].ends_wait(time, 0, &mut self.collection);
         self.change(index, time, |times| times.ends(time));
         self.threads[index].end = Some(time);
         self.living.remove(&self.threads[index].tid);
@@ -338,7 +404,7 @@ impl Gathered {
                     self.change(thread, time, |times| times.runs(time));
                 }
                 let found = self.unwind(tgid, Values::of_sample(registers), (registers.sp, &stack));
-                let stack = self.collection.user_stack(&found.places, found.complete);
+                let stack = self.collection.user_stack(&found.places, found.complete, None);
                 if stack != NO_STACK {
                     let active = self.activity.active();
                     self.threads[thread].is_sampled(stack, active, period);
@@ -372,7 +438,7 @@ impl Gathered {
         let open = if last.is_some() { self.activity.take_open() } else { 0 };
         for index in self.living.values().copied().collect::<Vec<_>>() {
             let idle = if Some(index) == last { open } else { 0 };
-            self.threads[index].ends_wait(now, idle, self.period, &mut self.collection);
+            self.threads[index].ends_wait(now, idle, &mut self.collection);
             self.change(index, now, |times| times.ends(now));
         }
         for thread in &mut self.threads {

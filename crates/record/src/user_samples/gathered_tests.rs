@@ -97,12 +97,15 @@ fn waits_are_what_was_seen_of_them() {
     let mut gathered = gathered(false);
     gathered.add([begins(), record(1, PID, Seen::Stops { preempted: false })]);
     gathered.take(2 * MS);
-    assert_eq!(gathered.unlooked(), [(PID, PID)]);
+    assert_eq!(gathered.to_look_at(2 * MS, 9), [(PID, PID)]);
     let sleeps = |task| Box::new(sched_wait { task, system_call: 230, ..sched_wait::default() });
-    let stack = gathered.collection.user_stack(&[], true);
-    gathered.waiting.push(Noted { time: 2 * MS, tgid: PID, tid: PID, what: What::Waits { stack, record: sleeps(1) } });
+    let stack = gathered.collection.user_stack(&[], true, None);
+    let what = What::Waits { stack, record: sleeps(1), until: 2 * MS, gap: 5 * MS };
+    gathered.waiting.push(Noted { time: 2 * MS, tgid: PID, tid: PID, what });
     gathered.take(3 * MS);
-    assert_eq!(gathered.unlooked(), []);
+    assert_eq!(gathered.to_look_at(3 * MS, 9), [(PID, PID)]);
+    // It sleeps on.
+    assert_eq!(gathered.to_look_at(100 * MS, 9), []);
     gathered.add([
         record(3, PID, Seen::Runs),
         record(4, PID, Seen::Stops { preempted: false }),
@@ -119,7 +122,7 @@ fn waits_are_what_was_seen_of_them() {
 
 fn stopped(ms: u64, ip: u64) -> Stopped {
     let registers = Registers { ip, sp: 0x7000, bp: 0, bx: 0 };
-    Stopped { at: ms * MS, registers, stack: Vec::new(), in_call: true }
+    Stopped { at: ms * MS, registers, stack: Vec::new(), call: Some(0) }
 }
 
 /// A thread that is woken for a moment again and again is mostly found where it waits.
@@ -172,11 +175,12 @@ fn a_round_is_begun_by_who_waits_for_no_other() {
         record(2, second, Seen::Stops { preempted: false }),
     ]);
     gathered.take(2 * MS);
-    let stack = gathered.collection.user_stack(&[], true);
+    let stack = gathered.collection.user_stack(&[], true, None);
     // The first one sleeps, the second waits for a word in memory.
     for (task, tid, system_call) in [(1, PID, 230), (2, second, 202)] {
         let record = Box::new(sched_wait { task, system_call, ..sched_wait::default() });
-        gathered.waiting.push(Noted { time: 3 * MS, tgid: PID, tid, what: What::Waits { stack, record } });
+        let what = What::Waits { stack, record, until: 3 * MS, gap: 5 * MS };
+        gathered.waiting.push(Noted { time: 3 * MS, tgid: PID, tid, what });
     }
     gathered.add([
         record(20, second, Seen::Runs),
@@ -188,4 +192,70 @@ fn a_round_is_begun_by_who_waits_for_no_other() {
     let of =
         |task: u32| tables.waits.iter().filter(move |wait| wait.task == task).map(|wait| wait.idle_ns).sum::<i64>();
     assert_eq!((of(0), of(1), session.idle_ns), (18 * MS as i64, 0, 18 * MS as i64));
+}
+
+/// Waits of 1 and of 4 ms alternate, and it is looked at the thread at odd times: what was met tells how long each kind took,
+/// though nobody knows which wait comes next, and a look may come before the record of the wait that it met.
+#[test]
+fn short_waits_are_met_as_long_as_they_take() {
+    let mut gathered = gathered(false);
+    gathered.add([begins()]);
+    let mut truth = [0, 0];
+    let (mut at, mut waits) = (MS, Vec::new());
+    for number in 0..4000 {
+        let kind = number % 2;
+        let length = [MS, 4 * MS][kind];
+        let record = |time, seen| ThreadRecord { time, tgid: PID, tid: PID, seen };
+        gathered.add([record(at, Seen::Stops { preempted: false }), record(at + length, Seen::Runs)]);
+        waits.push((at, at + length, [0_i64, 230][kind]));
+        truth[kind] += length;
+        at += length + MS / 4;
+    }
+    let (mut looked, mut random) = (0, 88_172_645_463_325_252_u64);
+    loop {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        let gap = 2 * MS + MS / 2 + random % (5 * MS);
+        looked += gap;
+        let Some(wait) = waits.iter().find(|(_, end, _)| looked < *end) else { break };
+        if wait.0 > looked + 20_000 {
+            continue;
+        }
+        let stack = gathered.collection.user_stack(&[], true, Some(wait.2));
+        let record = Box::new(sched_wait { task: 1, system_call: wait.2, ..sched_wait::default() });
+        let what = What::Waits { stack, record, until: looked + 20_000, gap };
+        gathered.waiting.push(Noted { time: looked, tgid: PID, tid: PID, what });
+    }
+    let (tables, _) = tables(gathered, at / MS + 1);
+    for (name, truth) in [("read", truth[0]), ("clock_nanosleep", truth[1])] {
+        let is = |stack: u32| {
+            tables.stacks[stack as usize].frames.iter().any(|&id| tables.frames[id as usize].function == name)
+        };
+        let found: i64 = tables.waits.iter().filter(|wait| wait.stack.is_some_and(is)).map(|wait| wait.ns).sum();
+        let off = (found - truth as i64) as f64 / truth as f64;
+        assert!(off.abs() < 0.12, "{name}: {found} of {truth}");
+    }
+}
+
+/// Time in the kernel that stops stand for lies in the timeline, as samples do.
+#[test]
+fn stops_are_moments() {
+    let mut gathered = gathered(false);
+    gathered.add([begins(), sample(10, PID, 0x10), sample(20, PID, 0x10)]);
+    for ms in 30..90 {
+        gathered.stopped((PID, PID), &stopped(ms, 0x20));
+    }
+    gathered.add([record(100, PID, Seen::Ended)]);
+    let (tables, _) = tables(gathered, 100);
+    let periods = |call: bool| {
+        let of = tables.moments.iter().filter(|moment| {
+            let frames = &tables.stacks[moment.stack as usize].frames;
+            frames.iter().any(|&id| tables.frames[id as usize].function == "read") == call
+        });
+        of.map(|moment| moment.period_ns).sum::<i64>()
+    };
+    assert_eq!(periods(false), 20 * MS as i64);
+    assert!((periods(true) - 80 * MS as i64).abs() < 1000, "{}", periods(true));
+    assert!(tables.moments.is_sorted_by_key(|moment| moment.time_ns));
 }

@@ -4,7 +4,7 @@
 use rustc_hash::FxHashMap as HashMap;
 use transect_attach::Target;
 
-use super::gathered::Gathered;
+use super::gathered::{Gathered, LookTime};
 use super::look::Look;
 use super::stopped_samples::{MOST_HZ, Stopped, state};
 use crate::sched::call_stack::StackNumber;
@@ -73,23 +73,28 @@ impl KernelStops {
     }
 
     /// Stops a thread that sleeps, for registers that the kernel does not tell otherwise. What it waits for goes on after.
-    pub fn look(&mut self, gathered: &mut Gathered, (tgid, tid): (i32, i32), look: &Look, now: u64) {
+    /// False if it could not be, and nothing was noted.
+    pub fn look(&mut self, gathered: &mut Gathered, (tgid, tid): (i32, i32), look: &Look, when: LookTime) -> bool {
+        let now = when.until;
         let mut top = vec![0; TOP];
         let target = self.targets.entry(tgid).or_insert_with(|| Target::open(tgid).ok());
         let filled = target.as_ref().map_or(0, |target| target.memory().read_some(look.sp(), &mut top));
         top.truncate(filled);
         if let Some(known) = self.sleepers.get(&tid) {
             if known.look.is_there(look) && known.top == top {
-                return gathered.look_at_known((tgid, tid), look, known.stack, now);
+                gathered.look_at_known((tgid, tid), look, known.stack, when);
+                return true;
             }
             if now < known.at + LET_SLEEP {
-                return;
+                return false;
             }
         }
-        if let Some(stopped) = self.stop(tgid, tid, 'S').filter(|stopped| stopped.registers.sp == look.sp()) {
-            let stack = gathered.look_at_stopped((tgid, tid), look, &stopped, now);
+        let stopped = self.stop(tgid, tid, 'S').filter(|stopped| stopped.registers.sp == look.sp());
+        if let Some(stopped) = &stopped {
+            let stack = gathered.look_at_stopped((tgid, tid), look, stopped, when);
             self.sleepers.insert(tid, Sleeper { look: *look, top, stack, at: now });
         }
+        stopped.is_some()
     }
 
     fn stop(&mut self, tgid: i32, tid: i32, wanted: char) -> Option<Stopped> {

@@ -48,6 +48,11 @@ impl Look {
         (self.sp, self.ip) == (other.sp, other.ip)
     }
 
+    /// Its system call; of one that goes on after an interruption that is not told.
+    pub fn call(&self) -> Option<i64> {
+        Some(self.call).filter(|call| *call >= 0 && *call != RESTART)
+    }
+
     /// Its stack pointer.
     pub fn sp(&self) -> u64 {
         self.sp
@@ -66,6 +71,9 @@ impl Look {
         }
     }
 }
+
+/// `restart_syscall`.
+const RESTART: i64 = 219;
 
 /// Whether the first argument is a descriptor, of the calls that wait: read write close fstat, pread64 pwrite64 readv
 /// writev, sendfile, connect to shutdown, fcntl to ftruncate, getdents, epoll_wait, …

@@ -12,7 +12,7 @@ use transect_bpf_collect::SampledEvent;
 use transect_bpf_collect::SchedSettings;
 use transect_bpf_collect::thread_samples::{self, ThreadRecord};
 
-use super::gathered::Gathered;
+use super::gathered::{Gathered, LookTime};
 use super::kernel_stops::KernelStops;
 use super::look::Look;
 use super::source::{SETTLED, STEP, Samples};
@@ -164,11 +164,13 @@ fn gather(
         let now = monotonic_ns();
         // One reader reports the stops, all of a round at once.
         gathered.take(if by_events { now.saturating_sub(SETTLED) } else { now });
-        for (tgid, tid) in gathered.unlooked().into_iter().take(MOST_LOOKS) {
+        for (tgid, tid) in gathered.to_look_at(now, MOST_LOOKS) {
+            let from = monotonic_ns();
+            let gap = gathered.begin_look(tid, from);
             let Some(look) = Look::at(tgid, tid) else { continue };
-            let now = monotonic_ns();
-            if gathered.look((tgid, tid), &look, now) {
-                stops.look(&mut gathered, (tgid, tid), &look, now);
+            let when = LookTime { from, until: monotonic_ns(), gap };
+            if gathered.look((tgid, tid), &look, when) && !stops.look(&mut gathered, (tgid, tid), &look, when) {
+                gathered.look_in_passing((tgid, tid), &look, when);
             }
         }
         if by_events {

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use transect_bpf_collect::thread_samples::{ThreadRecord, ThreadSamples};
 
 use super::stopped_samples::StoppedSamples;
+use crate::clock::monotonic_ns;
 
 /// How often records are read: their buffer holds some 30 samples of a CPU.
 pub(super) const STEP: Duration = Duration::from_millis(5);
@@ -17,7 +18,7 @@ pub(crate) const SETTLED: u64 = 2_000_000;
 
 /// See above.
 pub(crate) enum Samples {
-    Events { events: ThreadSamples, jittered: Instant },
+    Events { events: ThreadSamples, jittered: Instant, random: u64 },
     Stops(StoppedSamples),
 }
 
@@ -30,19 +31,24 @@ impl Samples {
         if !by_events {
             return Ok(Self::Stops(StoppedSamples::start(pid, hertz, !on_exec)));
         }
-        Ok(Self::Events { events: ThreadSamples::start(tids, hertz, on_exec)?, jittered: Instant::now() })
+        let events = ThreadSamples::start(tids, hertz, on_exec)?;
+        Ok(Self::Events { events, jittered: Instant::now(), random: monotonic_ns() | 1 })
     }
 
     /// Gives what there is to `each`; the answer is the time until this should be done again.
     pub fn read(&mut self, each: impl FnMut(ThreadRecord)) -> Duration {
         match self {
-            Self::Events { events, jittered } => {
+            Self::Events { events, jittered, random } => {
                 if jittered.elapsed() >= JITTER_EVERY {
                     *jittered = Instant::now();
                     events.jitter();
                 }
                 events.read(each);
-                STEP
+                *random ^= *random << 13;
+                *random ^= *random >> 7;
+                *random ^= *random << 17;
+                // Waits are looked at in this step, too: a program that waits at even times must not keep step with it.
+                STEP / 2 + Duration::from_nanos(*random % STEP.as_nanos() as u64)
             }
             Self::Stops(stops) => {
                 stops.read(each);

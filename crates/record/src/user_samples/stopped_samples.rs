@@ -65,8 +65,8 @@ pub(crate) struct Stopped {
     pub registers: Registers,
     /// From the stack pointer on.
     pub stack: Vec<u8>,
-    /// In a system call.
-    pub in_call: bool,
+    /// The system call that it was in.
+    pub call: Option<i64>,
 }
 
 impl Stopped {
@@ -79,7 +79,7 @@ impl Stopped {
         let mut stack = vec![0; STACK_BYTES as usize];
         let filled = target.memory().read_some(registers.sp, &mut stack);
         stack.truncate(filled);
-        Some(Self { at, registers, stack, in_call: held.in_call })
+        Some(Self { at, registers, stack, call: Some(held.call).filter(|_| held.in_call) })
     }
 }
 

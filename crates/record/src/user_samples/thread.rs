@@ -10,7 +10,7 @@ use super::waits_for::WaitsFor;
 use crate::sched::call_stack::{NO_STACK, StackNumber};
 use crate::sched::cause::{CauseNumber, UNKNOWN_CAUSE};
 use crate::sched::collection::Collection;
-use crate::sched::sample::{SampleKey, SampleSum};
+use crate::sched::sample::{RawTimedSample, SampleKey, SampleSum};
 use crate::sched::timeline::RawWait;
 
 /// Running time that samples may miss without it being looked where it was: they begin late, and end early.
@@ -33,12 +33,19 @@ struct Sampled {
 
 type Place = (StackNumber, u32);
 
+/// A wait that was looked at and has lasted so long most likely goes on, ns.
+const SLEEPS_ON: u64 = 50_000_000;
+
 /// Where a wait was looked at.
 #[derive(Debug, Clone, Copy)]
-struct Looked {
-    stack: StackNumber,
-    cause: CauseNumber,
-    what: WaitsFor,
+pub(crate) struct Looked {
+    pub stack: StackNumber,
+    pub cause: CauseNumber,
+    pub what: WaitsFor,
+    /// Between this look and the one before, ns.
+    pub gap: u64,
+    /// Its time limit, ns, and its cause if that ends it.
+    pub limit: Option<(u64, CauseNumber)>,
 }
 
 #[derive(Debug)]
@@ -88,7 +95,13 @@ pub(crate) struct Thread {
     sampled_ns: f64,
     /// Stops of it in system calls, and elsewhere.
     stops: [HashMap<Place, Sampled>; 2],
+    /// When each of them was.
+    stop_times: [Vec<(u64, Place)>; 2],
     wait: Option<OpenWait>,
+    /// When it was last looked whether it waits.
+    pub tried: Option<u64>,
+    /// It was seen waiting at some instant up to then.
+    expected: Option<(u64, Looked)>,
     shares: HashMap<(StackNumber, CauseNumber), Share>,
     unseen: Unseen,
 }
@@ -110,7 +123,10 @@ impl Thread {
             samples: HashMap::new(),
             sampled_ns: 0.0,
             stops: Default::default(),
+            stop_times: Default::default(),
             wait: None,
+            tried: None,
+            expected: None,
             shares: HashMap::new(),
             unseen: Unseen::default(),
         }
@@ -151,7 +167,8 @@ impl Thread {
 
     /// It waits from now on.
     pub fn begins_wait(&mut self, time: u64) {
-        self.wait = Some(OpenWait { begin: time, looked: None, idle: 0 });
+        let looked = self.expected.take().filter(|(until, _)| time <= *until).map(|(_, looked)| looked);
+        self.wait = Some(OpenWait { begin: time, looked, idle: 0 });
     }
 
     /// When the wait began that it is in.
@@ -159,15 +176,21 @@ impl Thread {
         self.wait.as_ref().map(|wait| wait.begin)
     }
 
-    /// Whether it waits and nobody has looked yet where.
-    pub fn wants_look(&self) -> bool {
-        self.times.is_waiting() && self.wait.as_ref().is_some_and(|wait| wait.looked.is_none())
+    /// Whether it is in a wait that was looked at.
+    pub fn is_looked_at_now(&self) -> bool {
+        self.wait.as_ref().is_some_and(|wait| wait.looked.is_some())
     }
 
-    /// It waits there.
-    pub fn is_looked_at(&mut self, stack: StackNumber, cause: CauseNumber, what: WaitsFor) {
-        if let Some(wait) = &mut self.wait {
-            wait.looked.get_or_insert(Looked { stack, cause, what });
+    /// Whether it has been in such a wait for long.
+    pub fn sleeps_on(&self, now: u64) -> bool {
+        self.is_looked_at_now() && self.waits_since().is_some_and(|since| since + SLEEPS_ON < now)
+    }
+
+    /// It waits there, now or from some instant up to `until` on.
+    pub fn is_looked_at(&mut self, looked: Looked, until: u64) {
+        match &mut self.wait {
+            Some(wait) => drop(wait.looked.get_or_insert(looked)),
+            None => self.expected = Some((until, looked)),
         }
     }
 
@@ -184,19 +207,20 @@ impl Thread {
         }
     }
 
-    /// Its wait is over, and with it `idle` ns in which nobody was active. `period`: between two looks, ns.
-    pub fn ends_wait(&mut self, time: u64, idle: u64, period: f64, collection: &mut Collection) {
+    /// Its wait is over, and with it `idle` ns in which nobody was active.
+    pub fn ends_wait(&mut self, time: u64, idle: u64, collection: &mut Collection) {
         let Some(OpenWait { begin, looked, idle: before }) = self.wait.take() else { return };
         let (ns, idle) = (time.saturating_sub(begin), before + idle);
-        let Some(Looked { stack, cause, .. }) = looked else {
+        let Some(Looked { stack, cause, gap, limit, .. }) = looked else {
             let unseen = &mut self.unseen;
             unseen.begin = if unseen.count == 0 { begin } else { unseen.begin.min(begin) };
             unseen.end = unseen.end.max(time);
             (unseen.count, unseen.ns, unseen.idle) = (unseen.count + 1, unseen.ns + ns, unseen.idle + idle);
             return;
         };
+        let cause = limit.filter(|(limit, _)| ns >= limit - limit / 50).map_or(cause, |(_, cause)| cause);
         // One that is shorter than the time between two looks is met by chance: it stands for those that were not.
-        let others = (period - ns as f64).max(0.0);
+        let others = gap.saturating_sub(ns) as f64;
         let share = self.shares.entry((stack, cause)).or_default();
         share.ns += others;
         share.idle += others * idle as f64 / f64::max(ns as f64, 1.0);
@@ -231,8 +255,9 @@ impl Thread {
     }
 
     /// It was stopped there while it ran.
-    pub fn is_stopped(&mut self, stack: StackNumber, active: u32, in_call: bool) {
+    pub fn is_stopped(&mut self, stack: StackNumber, active: u32, in_call: bool, time: u64) {
         let active = active.max(1);
+        self.stop_times[usize::from(!in_call)].push((time, (stack, active)));
         let stopped = self.stops[usize::from(!in_call)].entry((stack, active)).or_default();
         stopped.count += 1;
         stopped.weight += 1.0 / f64::from(active);
@@ -262,7 +287,7 @@ impl Thread {
         let all: u64 = stops.iter().sum();
         let corrected = self.without_late_stops(stops, exact.running, collection);
         let in_calls = corrected.as_ref().unwrap_or(&self.stops[0]);
-        let mut parts = vec![(&self.samples, self.sampled_ns)];
+        let mut parts = vec![(&self.samples, self.sampled_ns, None)];
         let mut total = exact.running.max(self.sampled_ns);
         if all > 0 && (unsampled > MISSED * exact.running || self.samples.is_empty()) {
             // A stop meets system calls, faults and the program's own code as they take time: what stands in that beyond what
@@ -277,12 +302,13 @@ impl Thread {
                     if faults > chance { unsampled * calls as f64 / (calls as f64 + faults) } else { unsampled }
                 }
             };
-            parts.extend([(in_calls, calls), (&self.stops[1], unsampled - calls)]);
+            let [in_call, other] = &self.stop_times;
+            parts.extend([(in_calls, calls, Some(in_call)), (&self.stops[1], unsampled - calls, Some(other))]);
         } else if unsampled < 2.0 * MISSED * exact.running || whole && self.is_well_sampled() {
             total = self.sampled_ns;
         }
-        parts.retain(|(places, ns)| !places.is_empty() && *ns > 0.0);
-        for (places, ns) in parts {
+        parts.retain(|(places, ns, _)| !places.is_empty() && *ns > 0.0);
+        for (places, ns, times) in parts {
             let (weight, time) = places.values().fold((0.0, 0.0), |sum, s| (sum.0 + s.weight, sum.1 + s.ns));
             let criticality = self.criticality * ns / total;
             let active = (exact.running + exact.runnable) * ns / total;
@@ -293,6 +319,12 @@ impl Thread {
                     active_ns: (active * sampled.ns / time) as u64,
                 };
                 collection.user_samples(SampleKey { task: self.task, stack, n, stack_top: false }, sum);
+            }
+            // A stop stands for time on a CPU at one instant, as a sample does.
+            for &(at, place) in times.into_iter().flatten() {
+                let Some(stopped) = places.get(&place) else { continue };
+                let period = (ns * stopped.ns / time / stopped.count as f64) as u64;
+                collection.user_moment(RawTimedSample { time: at, task: self.task, stack: place.0, period });
             }
         }
     }

@@ -128,6 +128,9 @@ fn system_calls() -> Vec<SystemCallRow> {
         total_ns: states.total(),
         states,
         exact: true,
+        total_ns_low: states.total(),
+        total_ns_high: states.total(),
+        blocked_estimated: false,
     };
     vec![
         row("fsync", 1_200, states(30, 12, 4_100)),

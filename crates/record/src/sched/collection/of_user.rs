@@ -35,8 +35,8 @@ impl Collection {
         self.spaces.runs(tgid, path);
     }
 
-    /// Number of a stack, innermost place first.
-    pub(crate) fn user_stack(&mut self, places: &[Place], complete: bool) -> StackNumber {
+    /// Number of a stack, innermost place first, of a thread that was in this system call, if in any.
+    pub(crate) fn user_stack(&mut self, places: &[Place], complete: bool, call: Option<i64>) -> StackNumber {
         let g = &mut self.gathered;
         let user: Vec<PlaceId> = places.iter().filter_map(|place| g.places.number(*place)).collect();
         if user.len() < places.len() {
@@ -44,11 +44,13 @@ impl Collection {
             return NO_STACK;
         }
         let mut hasher = FxHasher::default();
-        (&user, complete).hash(&mut hasher);
+        let call = call.and_then(|call| Place::in_call(u64::try_from(call).ok()?));
+        let kernel: Vec<PlaceId> = call.and_then(|call| g.places.number(call)).into_iter().collect();
+        (&user, &kernel, complete).hash(&mut hasher);
         let id = hasher.finish().max(1);
         if !g.stacks.has(id) {
             let flags = if complete { stack_flags::COMPLETE } else { stack_flags::UNKNOWN_CODE };
-            g.stacks.insert(id, flags, &[], &user);
+            g.stacks.insert(id, flags, &kernel, &user);
         }
         g.stacks.number(id)
     }
@@ -98,6 +100,8 @@ impl Collection {
         preemptions: impl Iterator<Item = (u32, u64)>,
     ) -> Result<Collected, RecordError> {
         self.gathered.slice_count = slices;
+        // Those of stops are known at the end.
+        self.gathered.samples.moments.sort_by_key(|moment| moment.time);
         let met = self.met(totals.now);
         let mut collected = self.gathered.collected(totals, met)?;
         collected.session.estimate = true;

@@ -4,7 +4,7 @@ use transect_analyze::synthetic::{Call, ProfileBuilder, ThreadSpec};
 use transect_analyze::{CutQuery, FindingKind, FindingRow, cut, summary, synthetic};
 use transect_profile_model::{
     CallStack, Component, Flow, Origin, OtherThread, Process, Profile, SchedSample, SchedSession, SchedWait, Space,
-    StackFrame, Task, TimedSample, WaitKind,
+    StackFrame, TIME_LIMIT, Task, TimedSample, WaitKind,
 };
 
 const MS: i64 = 1_000_000;
@@ -33,7 +33,7 @@ fn profile(stacks: &[Seen<'_>]) -> Profile {
         let mut frames = Vec::new();
         for function in seen.stack {
             frames.push(profile.sched.frames.len() as u32);
-            let of_c = ["memcpy", "nanosleep", "fstatat", "epoll_wait", "accept4"].contains(function);
+            let of_c = ["memcpy", "nanosleep", "fstatat", "epoll_wait", "accept4", "read"].contains(function);
             profile.sched.frames.push(StackFrame {
                 function: (*function).to_owned(),
                 component: Some(if function.starts_with("db_") { 2 } else { of_c.into() }),
@@ -242,6 +242,58 @@ fn each_caller_has_its_own_calls() {
     assert!(evidence.contains("; 90,000 calls of fstatat, 10.0 µs each"), "{evidence}");
 }
 
+/// Larger calls are advised where calls could be larger: not for messages, nor after each seek.
+#[test]
+fn more_with_each_call_where_that_is_possible() {
+    let copies = |others: &[(&str, i64)]| {
+        let mut profile = profile(&[seen(&["main", "copy", "read"], 900), seen(&["main"], 100)]);
+        calls(&mut profile, 0, "read", 90_000, 10_000);
+        profile.flows[0].bytes = Some(90_000 * 64);
+        others.iter().for_each(|&(api, number)| calls(&mut profile, 0, api, number, 100));
+        finding(&profile, "copy").next.starts_with("Move more with each call")
+    };
+    assert!(copies(&[]) && copies(&[("lseek", 10)]));
+    assert!(!copies(&[("socket", 1)]) && !copies(&[("accept4", 1)]) && !copies(&[("lseek", 90_000)]));
+}
+
+/// A function that works and sleeps through what it calls: the sleep has a row of its own.
+#[test]
+fn a_call_that_sleeps_is_not_hidden_in_its_caller() {
+    let stacks = [
+        seen(&["main", "eval"], 350),
+        seen(&["main", "eval", "work"], 200),
+        seen(&["main", "eval", "nap", "nanosleep"], 0),
+    ];
+    let mut profile = profile(&stacks);
+    let (begin_ns, idle_ns) = (550 * MS, 450 * MS);
+    profile.sched.waits.push(SchedWait {
+        task: 0,
+        kind: WaitKind::Sleep,
+        object: "".into(),
+        stack: Some(2),
+        holder: None,
+        waker: None,
+        count: 9,
+        begin_ns,
+        end_ns: begin_ns + idle_ns,
+        ns: idle_ns,
+        idle_ns,
+        holder_gain_ns: 0,
+    });
+    let task = &mut profile.sched.tasks[0];
+    (task.blocked_ns, task.end_ns) = (idle_ns, begin_ns + idle_ns);
+    profile.meta.wall_ns = begin_ns + idle_ns;
+    let session = profile.meta.criticality.as_mut().unwrap();
+    (session.idle_ns, session.end_ns) = (idle_ns, begin_ns + idle_ns);
+    assert_eq!(finding(&profile, "nap").finding, "nap waits 45 % of the time in nanosleep: a sleep");
+    assert!(finding(&profile, "eval").finding.starts_with("eval takes 35 % of the time"));
+    // It ran into its own limit, which no event came to end.
+    profile.sched.waits[0].kind = WaitKind::Poll;
+    profile.sched.waits[0].object = TIME_LIMIT.into();
+    let found = finding(&profile, "nap").finding;
+    assert_eq!(found, "nap waits 45 % of the time in nanosleep: a time limit that ran out (a sleep)");
+}
+
 /// A server that is asked for something a tenth of the time.
 fn server(accepts: bool) -> Profile {
     let take: &[&str] = if accepts { &["main", "take", "accept4"] } else { &["main", "take"] };
@@ -276,7 +328,7 @@ fn waiting_for_requests_is_no_finding_of_a_server() {
     assert!(rows.iter().all(|row| row.kind != FindingKind::Blocked), "{rows:#?}");
     assert_eq!(rows[0].place.function.as_deref(), Some("answer"), "what it does when asked: {rows:#?}");
     assert_eq!(rows[0].percent.round(), 9.0, "of all of the time");
-    assert!(rows[0].evidence.starts_with("90.0 ms of 1.00 s, 900 ms of which it waited for requests"), "{rows:#?}");
+    assert!(rows[0].evidence.starts_with("90.0 ms of 1.00 s (waiting for requests: 900 ms of the run)"), "{rows:#?}");
     // A client's wait for its answer has the same calls.
     let client = summary(&server(false));
     assert_eq!(

@@ -92,6 +92,11 @@ pub struct PlaceRow {
 }
 
 impl PlaceRow {
+    /// Idle time of all its waits, ns.
+    pub fn idle_ns(&self) -> i64 {
+        self.waiting.iter().map(|wait| wait.idle_ns).sum()
+    }
+
     /// The function whose code it is, by which views are asked for it: of an inlined one the whole.
     pub fn symbol(&self) -> &str {
         if self.inlined_into.is_empty() { &self.function } else { &self.inlined_into }

@@ -52,6 +52,7 @@ fn tiny_io(facts: &Facts<'_>, api: &ApiFact<'_>) -> bool {
         && api.all.mean_bytes().is_some_and(|bytes| bytes < TINY_BYTES)
         && api.all.mean_ns() <= TINY_IO_SELF_NS
         && facts.running_percent(api.all.self_attributed_ns) >= TINY_IO_PERCENT
+        && facts.could_move_more(api.bare_name())
 }
 
 fn tiny_calls(facts: &Facts<'_>, api: &ApiFact<'_>) -> bool {

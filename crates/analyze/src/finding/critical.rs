@@ -1,7 +1,7 @@
 //! What holds a program's threads up, as the scheduler saw it.
 
 use rustc_hash::FxHashMap;
-use transect_profile_model::WaitKind;
+use transect_profile_model::{TIME_LIMIT, WaitKind};
 
 use super::words::{percent, shell, time};
 use super::{Confidence, FindingKind, FindingRow, Place};
@@ -193,6 +193,9 @@ pub(super) fn name(kind: WaitKind) -> &'static str {
 /// Kind and object of a wait. A socket whose peer nobody knows has no other name than its kind.
 pub(super) fn named(kind: WaitKind, object: &str) -> String {
     let name = name(kind);
+    if object == TIME_LIMIT {
+        return format!("{TIME_LIMIT} that ran out (a sleep)");
+    }
     if object.is_empty() || name.strip_prefix("the ") == Some(object) {
         name.to_owned()
     } else {
@@ -365,5 +368,6 @@ mod tests {
         assert_eq!(named(WaitKind::Socket, "socket"), "the socket");
         assert_eq!(named(WaitKind::Socket, "tcp 10.0.0.1:80"), "the socket tcp 10.0.0.1:80");
         assert_eq!(named(WaitKind::Mutex, ""), "the mutex");
+        assert_eq!(named(WaitKind::Poll, "a time limit"), "a time limit that ran out (a sleep)");
     }
 }

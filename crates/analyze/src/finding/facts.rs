@@ -1,7 +1,8 @@
 use rustc_hash::FxHashMap;
-use transect_profile_model::{ApiClass, ComponentId, Profile};
+use transect_profile_model::{ApiClass, ComponentId, Profile, WaitKind};
 
 use crate::component::{attribution_scale, proportional};
+use crate::criticality::public_name;
 use crate::prepared::Prepared;
 use crate::{ComponentRow, GroupRow, Names, Selection, Totals};
 
@@ -130,6 +131,24 @@ impl<'a> Facts<'a> {
             groups: crate::threads(profile, &everything).groups,
             compute_ns,
         }
+    }
+
+    /// Whether the calls of a read or write could move more each, one after the other through a file or a pipe. Which descriptor a
+    /// call had is not counted. A program with connections moves messages, which are as long as they are; so does one that mostly
+    /// waits for what comes next, and one that looks for a place or for data before each call.
+    pub fn could_move_more(&self, api: &str) -> bool {
+        const CONNECTS: [&str; 5] = ["socket", "socketpair", "accept", "accept4", "connect"];
+        const BEFORE: [&str; 8] =
+            ["lseek", "lseek64", "poll", "ppoll", "select", "pselect", "epoll_wait", "epoll_pwait"];
+        let made = |names: &[&str]| {
+            let same = self.apis.iter().filter(|other| names.contains(&public_name(other.bare_name())));
+            same.map(|other| other.all.calls).sum::<i64>()
+        };
+        let waits = |kind: WaitKind| {
+            self.profile.sched.waits.iter().filter(|wait| wait.kind == kind).map(|wait| wait.count).sum::<i64>()
+        };
+        let most = made(&[public_name(api)]) / 4;
+        made(&CONNECTS) == 0 && waits(WaitKind::Socket) == 0 && made(&BEFORE) <= most && waits(WaitKind::Pipe) <= most
     }
 
     /// Share of the time in which threads were not waiting, 0–100.

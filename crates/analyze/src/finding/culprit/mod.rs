@@ -38,6 +38,8 @@ const SPREAD_PERCENT: f64 = 25.0;
 const THROUGH_OTHERS: f64 = 1.5;
 /// And this part of it by itself: it is no dispatcher.
 const OWN_PART: f64 = 0.1;
+/// With so much of it in waits, each has a row of its own: work and waiting are not repaired alike.
+const WAITING_PART: f64 = 0.2;
 /// A place with this part of its time in calls by that function belongs to it.
 const CALLED_PART: f64 = 0.8;
 /// Places of the elapsed time; further ones repeat what the table shows.
@@ -175,7 +177,8 @@ impl<'a> Causes<'a> {
     fn part(&self, ns: i64) -> String {
         let requests_ns = self.view.requests_ns;
         let requests = match self.share(requests_ns) >= LEAST_PERCENT {
-            true => format!(", {} of which it waited for requests", time(requests_ns)),
+            // A part of the run, not of what was named before.
+            true => format!(" (waiting for requests: {} of the run)", time(requests_ns.min(self.view.run_ns()))),
             false => String::new(),
         };
         format!("{} of {}{requests}", time(ns.min(self.view.run_ns())), time(self.view.run_ns()))
@@ -254,8 +257,14 @@ impl<'a> Causes<'a> {
             && most.near_ns as f64 >= THROUGH_OTHERS * first.ns as f64
             && most.ns as f64 >= OWN_PART * most.near_ns as f64
             && self.weight(most.near_ns) >= PLAIN_PERCENT
-            && most.running_ns * 2 > most.ns;
+            && most.running_ns * 2 > most.ns
+            && (self.waiting_below_ns(most) as f64) < WAITING_PART * most.near_ns as f64;
         is_it.then_some(most)
+    }
+
+    /// What the functions that a place calls directly wait, ns.
+    fn waiting_below_ns(&self, place: &PlaceRow) -> i64 {
+        self.view.places.iter().filter(|other| other.caller.0 == place.function).map(PlaceRow::idle_ns).sum()
     }
 
     /// The call of a library that takes most of the time, in functions of which none has most of it.

@@ -45,7 +45,7 @@ impl<'a> Causes<'a> {
         // Through others: it stands for more than its own time.
         let whole = ns.max(place.ns);
         let through = ns > place.ns;
-        let idle_ns = place.waiting.iter().map(|wait| wait.idle_ns).sum::<i64>();
+        let idle_ns = place.idle_ns();
         let waits = idle_ns * 2 >= place.ns;
         // While others run beside a wait, the run may depend on it all the same: then its share is what it saves.
         let saved_ns = if waits && !through { self.without_waiting_ns(place) } else { 0 };
@@ -72,7 +72,12 @@ impl<'a> Causes<'a> {
                     other.callers.last() == Some(&place.function) && self.weight(other.ns) >= LEAST_PERCENT
                 });
                 let inner = inner.map_or_else(String::new, |inner| {
-                    format!(", {} in {}", said(self.share(inner.ns)), Self::at(&inner.function, inner))
+                    let mostly = inner.waiting.first().filter(|_| inner.idle_ns() * 2 >= inner.ns);
+                    let (waiting, what) = match mostly {
+                        Some(wait) => (" waiting", format!(": {}", waited(inner, wait))),
+                        None => ("", String::new()),
+                    };
+                    format!(", {}{waiting} in {}{what}", said(self.share(inner.ns)), Self::at(&inner.function, inner))
                 });
                 format!("{at} takes {} of the time with what it calls directly{inner}", said(share))
             }
@@ -102,7 +107,14 @@ impl<'a> Causes<'a> {
             (Some(callee), None) if callee.ns as f64 >= ALL_OF_IT * place.ns as f64 => {
                 format!("{at} spends {} of the time in {}", said(self.share(callee.ns)), brief(&callee.function))
             }
-            (_, None) => format!("{at} takes {} of the time{}", said(share), self.parts(place, ns, said)),
+            (_, None) => {
+                // Less than half of it, but worth a word.
+                let some = place.waiting.first().filter(|_| self.weight(idle_ns) >= LEAST_PERCENT);
+                let waiting = some.map_or_else(String::new, |wait| {
+                    format!(", {} waiting: {}", said(self.share(idle_ns)), waited(place, wait))
+                });
+                format!("{at} takes {} of the time{}{waiting}", said(share), self.parts(place, ns, said))
+            }
         };
         // Go's idle threads wait for one another.
         let dependants = self.dependants(place).filter(|_| !self.is_of_go(&place.function));
@@ -274,10 +286,11 @@ impl<'a> Causes<'a> {
                 "Reuse memory, or allocate larger pieces"
             }
             Some("mmap" | "munmap" | "brk" | "madvise") => "Keep the memory instead of giving it back",
-            Some("read" | "write" | "pread64" | "pwrite64")
+            Some(call @ ("read" | "write"))
                 // Of a reader that waits for who writes, larger calls save nothing.
                 if calls.and_then(|calls| calls.bytes).is_some_and(|bytes| bytes < FEW_BYTES)
-                    && place.samples >= place.switches =>
+                    && place.samples >= place.switches
+                    && self.facts.could_move_more(call) =>
             {
                 "Move more with each call"
             }

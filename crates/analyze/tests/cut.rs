@@ -360,11 +360,11 @@ fn system_calls_are_exact_where_they_were_counted() {
 #[test]
 fn system_calls_are_estimates_without_privileges() {
     let mut profile = scheduled_compressor(5_000, 20);
-    let reading = |profile: &Profile| match reading(profile, CutViewKind::SystemCalls, &query("", "time")) {
+    let of_thread = |profile: &Profile, query: &CutQuery| match reading(profile, CutViewKind::SystemCalls, query) {
         CutReading::SystemCalls(rows) => rows,
         _ => panic!(),
     };
-    assert!(reading(&profile).iter().all(|row| !row.blocked_estimated));
+    assert!(of_thread(&profile, &query("", "time")).iter().all(|row| !row.blocked_estimated));
     profile.meta.criticality.as_mut().unwrap().estimate = true;
     let tables = &mut profile.sched;
     let at = tables.waits.iter().position(|wait| wait.stack.is_some() && wait.ns > 0).unwrap();
@@ -398,8 +398,10 @@ fn system_calls_are_estimates_without_privileges() {
     let met = |at: usize| row(Some(waits[usize::from(at % 4 == 0)]), 1, 10_000);
     tables.waits.extend((0..100).map(met));
     tables.waits.extend([row(Some(waits[0]), 300, 300_000_000), row(Some(waits[1]), 100, 100_000_000)]);
-    tables.tasks[task as usize].blocked_ns = 421_000_000;
-    let rows = reading(&profile);
+    let life = &mut tables.tasks[task as usize];
+    life.blocked_ns = 421_000_000;
+    let filter = format!("thread = '{} ({})'", life.name, life.tid);
+    let rows = of_thread(&profile, &filtered("", "time", &filter));
     let row = |name: &str| rows.iter().find(|row| row.system_call == name).unwrap();
     assert!(row("read").blocked_estimated && !row("read").exact);
     assert_eq!(row("read").states.blocked_ns, 300_750_000);

@@ -389,7 +389,9 @@ unsafe fn adaptive_gap(s: &mut ThreadState, c: *mut FlowCounters, slot: u32, tic
         (*c).last.store(stamp, Ordering::Relaxed);
         let timed = (*c).timed.load(Ordering::Relaxed);
         let calls = calls(c);
-        let mean = (*c).total.load(Ordering::Relaxed) / calls;
+        // Of system calls by number the ones that wait are timed by themselves, and tell nothing of the others.
+        let by_number = slot::kind(slot).handler == handler::SYSCALL;
+        let mean = if by_number { ticks } else { (*c).total.load(Ordering::Relaxed) / calls };
         // Of a function that computes, what it took while others had the CPU is no reason to time it.
         let busy = if class == class::COMPUTE { period::while_on_cpu(mean, s.on_cpu) } else { mean };
         if timed < period::LEARNING || period::is_costly(busy, io, budget.ticks_per_us) || long {

@@ -115,6 +115,8 @@ fn cut(view: &CutView, out: &mut dyn Write) -> Result<(), ReportError> {
 }
 
 const STATES: [&str; 3] = ["on_cpu_ns", "runnable_ns", "blocked_ns"];
+/// Columns of a system call behind those of its states.
+const SYSTEM_CALL_ENDS: [&str; 4] = ["exact", "total_ns_low", "total_ns_high", "blocked_estimated"];
 
 /// A view read from cuts: its rows; of the tree, a row a node with the names from the root on.
 fn reading(view: &CutReading, out: &mut dyn Write) -> Result<(), ReportError> {
@@ -145,7 +147,7 @@ fn reading(view: &CutReading, out: &mut dyn Write) -> Result<(), ReportError> {
             write(&[&["file", "line", "self_ns", "total_ns"][..], &STATES].concat(), &view.lines, out)
         }
         CutReading::SystemCalls(rows) => {
-            write(&[&["system_call", "calls", "total_ns"][..], &STATES, &["exact"]].concat(), rows, out)
+            write(&[&["system_call", "calls", "total_ns"][..], &STATES, &SYSTEM_CALL_ENDS].concat(), rows, out)
         }
         CutReading::Timeline(view) => {
             let step = |thread: &str, at: usize, times: &StateTimes| {

@@ -52,7 +52,7 @@ fn commands_that_cannot_be_profiled() {
         ("no-such-command", 127, "not found in PATH"),
         ("./no-such-file", 127, "not found"),
         ("./plain.txt", 126, "not executable"),
-        ("./", 126, "not executable"),
+        ("./", 126, "is a directory, not a program"),
     ] {
         for subcommand in ["run", "record"] {
             let message = predicate::str::contains(words).and(predicate::str::starts_with("transect: "));

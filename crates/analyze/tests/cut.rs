@@ -395,7 +395,7 @@ fn system_calls_are_estimates_without_privileges() {
         holder_gain_ns: 0,
     };
     // 100 were met, three quarters of them in read.
-    let met = |at: usize| row(Some(waits[usize::from(at % 4 == 0)]), 1, 10_000);
+    let met = |at: usize| row(Some(waits[usize::from(at.is_multiple_of(4))]), 1, 10_000);
     tables.waits.extend((0..100).map(met));
     tables.waits.extend([row(Some(waits[0]), 300, 300_000_000), row(Some(waits[1]), 100, 100_000_000)]);
     let life = &mut tables.tasks[task as usize];

@@ -97,13 +97,13 @@ impl Budget {
 
     /// Longest τ: what is timed once in that costs next to nothing, and calls that are always timed may use up the budget.
     fn tau_most(self) -> u64 {
-        TAU_MOST_US * self.ticks_per_us >> 8
+        (TAU_MOST_US * self.ticks_per_us) >> 8
     }
 }
 
 /// What a time of a thread is on a CPU, by [`on_cpu`].
 pub fn while_on_cpu(ticks: u64, on_cpu: u32) -> u64 {
-    (u128::from(ticks) * u128::from(on_cpu) >> ON_CPU_BITS) as u64
+    ((u128::from(ticks) * u128::from(on_cpu)) >> ON_CPU_BITS) as u64
 }
 
 /// Part of its time in which a thread has a CPU, after a window of `elapsed` ticks in which it had one for `ran`: calls that are far

@@ -136,7 +136,7 @@ impl Gathered {
 
     /// Threads to look at, `most` of them, as process and thread. What is known of them is some milliseconds old: whoever ran
     /// then may wait now. A look at those alone that waited would meet long waits more often than their time tells.
-    pub fn to_look_at(&mut self, now: u64, most: usize) -> Vec<(i32, i32)> {
+    pub fn next_looks(&mut self, now: u64, most: usize) -> Vec<(i32, i32)> {
         let living = self.living.values().map(|&index| &self.threads[index]);
         let awake = living.filter(|thread| !thread.sleeps_on(now));
         let mut threads: Vec<_> = awake.map(|thread| (thread.tgid, thread.tid)).collect();

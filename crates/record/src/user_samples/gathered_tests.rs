@@ -97,15 +97,15 @@ fn waits_are_what_was_seen_of_them() {
     let mut gathered = gathered(false);
     gathered.add([begins(), record(1, PID, Seen::Stops { preempted: false })]);
     gathered.take(2 * MS);
-    assert_eq!(gathered.to_look_at(2 * MS, 9), [(PID, PID)]);
+    assert_eq!(gathered.next_looks(2 * MS, 9), [(PID, PID)]);
     let sleeps = |task| Box::new(sched_wait { task, system_call: 230, ..sched_wait::default() });
     let stack = gathered.collection.user_stack(&[], true, None);
     let what = What::Waits { stack, record: sleeps(1), until: 2 * MS, gap: 5 * MS };
     gathered.waiting.push(Noted { time: 2 * MS, tgid: PID, tid: PID, what });
     gathered.take(3 * MS);
-    assert_eq!(gathered.to_look_at(3 * MS, 9), [(PID, PID)]);
+    assert_eq!(gathered.next_looks(3 * MS, 9), [(PID, PID)]);
     // It sleeps on.
-    assert_eq!(gathered.to_look_at(100 * MS, 9), []);
+    assert_eq!(gathered.next_looks(100 * MS, 9), []);
     gathered.add([
         record(3, PID, Seen::Runs),
         record(4, PID, Seen::Stops { preempted: false }),

@@ -164,7 +164,7 @@ fn gather(
         let now = monotonic_ns();
         // One reader reports the stops, all of a round at once.
         gathered.take(if by_events { now.saturating_sub(SETTLED) } else { now });
-        for (tgid, tid) in gathered.to_look_at(now, MOST_LOOKS) {
+        for (tgid, tid) in gathered.next_looks(now, MOST_LOOKS) {
             let from = monotonic_ns();
             let gap = gathered.begin_look(tid, from);
             let Some(look) = Look::at(tgid, tid) else { continue };

@@ -278,13 +278,17 @@ pub fn gettid() -> u32 {
     unsafe { call(186, 0, 0, 0, 0, 0, 0) as u32 }
 }
 
-/// CPU time of the calling thread, ns.
+/// CPU time of the calling thread, ns, as of the last tick of the timer, or switch. `clock_gettime` would bring it up to date, and by
+/// that have the thread lose its CPU here if its slice is over (`update_curr` of kernel/sched/fair.c): outside of the call that
+/// ran it down.
 pub fn thread_cpu_ns() -> u64 {
-    const CLOCK_THREAD_CPUTIME_ID: u64 = 3;
-    let mut time = [0u64; 2];
-    // SAFETY: clock_gettime writes a timespec, two words.
-    unsafe { call(228, CLOCK_THREAD_CPUTIME_ID, time.as_mut_ptr() as u64, 0, 0, 0, 0) };
-    time[0] * 1_000_000_000 + time[1]
+    const RUSAGE_THREAD: u64 = 1;
+    // Two `timeval`s, then fourteen words.
+    let mut usage = [0u64; 18];
+    // SAFETY: getrusage writes a struct rusage of that size.
+    unsafe { call(98, RUSAGE_THREAD, usage.as_mut_ptr() as u64, 0, 0, 0, 0) };
+    let [user_s, user_us, system_s, system_us, ..] = usage;
+    (user_s + system_s) * 1_000_000_000 + (user_us + system_us) * 1000
 }
 
 /// Process id.

@@ -1,4 +1,4 @@
-/* Threads that read and search, each call by the clock: crowded THREADS CALLS. What two readings of the clock take, or what their
+/* Threads that read and search, each call by the clock: crowded THREADS CALLS [SIZE], which searches in so many bytes. What two readings of the clock take, or what their
  * thread waits for a CPU between them, is measured as often and taken off. */
 #include <fcntl.h>
 #include <pthread.h>
@@ -9,8 +9,8 @@
 #include <unistd.h>
 #include <x86intrin.h>
 enum { SIZE = 1 << 17, READ = 1 << 14, THREADS = 64 };
-static long calls, spent[THREADS][3];
-static char buffers[THREADS][SIZE];
+static long calls, searched = SIZE, spent[THREADS][3];
+static char buffers[THREADS][SIZE], *large;
 static long now(void) {
     _mm_lfence();
     long ticks = (long)__rdtsc();
@@ -23,7 +23,7 @@ static void *work(void *argument) {
     int zero = open("/dev/zero", O_RDONLY);
     for (long call = 0; call < calls; call++) {
         TIMED(0, sink += read(zero, buffers[i], READ));
-        TIMED(1, sink += memchr(buffers[i], 1 + (int)(call & 1), SIZE) != NULL);
+        TIMED(1, sink += memchr(searched > SIZE ? large : buffers[i], 1 + (int)(call & 1), searched) != NULL);
         TIMED(2, );
     }
     close(zero);
@@ -37,6 +37,7 @@ static double seconds(void) {
 int main(int argc, char **argv) {
     long threads = argc > 1 ? atol(argv[1]) : 8;
     calls = argc > 2 ? atol(argv[2]) : 1000;
+    if (argc > 3) large = calloc(1, searched = atol(argv[3]));
     pthread_t all[THREADS];
     double began = seconds();
     long ticks = now();

@@ -295,6 +295,23 @@ def check_crowded(options, folder, results):
         results.judge_measured(f"more threads than CPUs [{'flow' if collect else 'default'}]", attempt)
 
 
+def check_crowded_long(options, folder, results):
+    """The same of calls that take half a millisecond: who loses the CPU mostly loses it inside of them, not in what times them."""
+    for timing, collect in (("adaptive", ()), ("adaptive", ("--collect", "flow")), ("full", ("--collect", "flow"))):
+
+        def attempt(timing=timing, collect=collect):
+            profile = os.path.join(folder, "crowded-profile")
+            shutil.rmtree(profile, ignore_errors=True)
+            done = record(options.transect, timing, profile, [f"{folder}/crowded", "6", "200", str(8 << 20)], collect=collect)
+            if done.returncode:
+                return [f"status {done.returncode}: {done.stderr[-200:]}"], []
+            truth = int(done.stdout.split()[1])
+            total = sum(r["total_ns"] for r in flows_of(options.transect, profile)[0] if r["api"] == "memchr")
+            return [], [f"memchr: {total} ns, {truth} by the program's clock"] if abs(total - truth) > 0.1 * truth else []
+
+        results.judge_measured(f"more threads than CPUs, long calls [{timing}, {'flow' if collect else 'default'}]", attempt)
+
+
 def check_calling(options, folder, results):
     """Code that a library calls by a pointer is its own component's; a lock is held for as long as its holder says."""
     cc = ["cc", "-O2", "-g", "-pthread"]
@@ -607,6 +624,7 @@ def main():
         check_reenter(options, folder, results)
         check_tails(options, folder, results)
         check_crowded(options, folder, results)
+        check_crowded_long(options, folder, results)
         check_calling(options, folder, results)
         check_holding(options, folder, results)
         check_waiting(options, folder, results)

@@ -115,8 +115,10 @@ pub(super) fn savings(source: &Source<'_>, candidates: &[Candidate], speedups: &
                 let (own, lost) = (1.0 - source.overhead, OTHERS * source.contention.of_run);
                 let low = least * (1.0 - model) * own * (1.0 - lost);
                 let high = (most * (1.0 + model) / own).min(1.0);
-                let high = high.max((unseen * (1.0 - 1.0 / speedups[at])).min(1.0));
-                Saving { low, best, high: high + (1.0 - high) * lost }
+                // A run of nothing else would take as much less.
+                let bound = 1.0 - 1.0 / speedups[at];
+                let high = high.max(unseen * bound);
+                Saving { low: low.min(bound), best: best.min(bound), high: (high + (1.0 - high) * lost).min(bound) }
             };
             (0..speedups.len()).map(saving).collect()
         })

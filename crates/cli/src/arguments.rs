@@ -62,8 +62,8 @@ Examples:
   transect latency -p 4711 --for 10s       how long functions of a running process take
   transect doctor                          what works on this machine
 
-Exit status: of the profiled program (128 + N if signal N killed it); 125 if recording failed, 126 if the command
-cannot be executed, 127 if it was not found, 2 for wrong usage, 1 for other errors."
+Exit status: of the profiled program (128 + N if signal N killed it); 125 if recording failed and the program did
+not, 126 if the command cannot be executed, 127 if it was not found, 2 for wrong usage, 1 for other errors."
 )]
 pub struct Cli {
     /// What to do.

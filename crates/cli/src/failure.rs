@@ -91,7 +91,7 @@ pub enum Failure {
         source: io::Error,
     },
     /// The program ran and its profile is kept, but the report on it failed.
-    #[error("{failure}; the profile is kept, see it with: transect report {folder}", folder = .folder.display())]
+    #[error("{failure}; the profile is kept, see it with: transect report {folder}", folder = crate::output::shell_path(.folder))]
     Unreported {
         /// Where the profile is.
         folder: PathBuf,

@@ -10,6 +10,8 @@ use transect_report::terminal::{ColorChoice, Style, escape};
 use crate::arguments::Color;
 use crate::failure::Failure;
 
+/// What makes a folder a profile.
+const METADATA_FILE: &str = "meta.json";
 /// Its descriptor.
 const STANDARD_OUTPUT: i32 = 1;
 
@@ -121,6 +123,13 @@ impl Destination {
     }
 }
 
+/// A path as one types it into a shell, where it is no option.
+pub fn shell_path(path: &Path) -> String {
+    let path =
+        if path.as_os_str().as_encoded_bytes().starts_with(b"-") { Path::new(".").join(path) } else { path.to_owned() };
+    transect_report::terminal::parts::shell_words(&[path.display().to_string()])
+}
+
 fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
@@ -137,6 +146,12 @@ where
         Destination::Device(path) => (Some(options.write(true)), path),
         Destination::Descriptor(path) => (Some(options.append(true)), path),
     };
+    if folder_of(&path).join(METADATA_FILE).is_file() && path.exists() {
+        let shown = path.display();
+        return Err(Failure::Usage(format!(
+            "{shown} is a file of a profile, which would be lost; write to another place"
+        )));
+    }
     if let Some(open) = open {
         // Who opens a pipe waits for its reader.
         transect_record::let_signals_end();
@@ -166,6 +181,27 @@ mod tests {
             Ok(())
         };
         write_file(path, render).unwrap();
+    }
+
+    #[test]
+    fn a_profiles_own_files_are_not_written_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let (metadata, table) = (folder.path().join(METADATA_FILE), folder.path().join("flows.parquet"));
+        std::fs::write(&metadata, "{}").unwrap();
+        std::fs::write(&table, "rows").unwrap();
+        for own in [&metadata, &table] {
+            let refused = write_file(own, |_| -> Result<(), Failure> { Ok(()) }).unwrap_err();
+            assert!(refused.to_string().contains("a file of a profile"), "{refused}");
+        }
+        assert_eq!(std::fs::read(&table).unwrap(), b"rows");
+        write(&folder.path().join("page.html"), b"beside them");
+    }
+
+    #[test]
+    fn next_commands_can_be_pasted() {
+        assert_eq!(shell_path(Path::new("a/b.transect")), "a/b.transect");
+        assert_eq!(shell_path(Path::new("sp ace")), "'sp ace'");
+        assert_eq!(shell_path(Path::new("-dash")), "./-dash");
     }
 
     #[test]

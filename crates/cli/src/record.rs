@@ -35,7 +35,7 @@ pub fn record(arguments: &RecordArguments, config: &Config) -> Result<u8, Failur
     let (folder, recorded) = keep(&arguments.recording, None, config)?;
     if !arguments.recording.quiet {
         let what = amount(&recorded.profile);
-        output::say(&format!("{what} recorded; see: transect report {}", folder.display()));
+        output::say(&format!("{what} recorded; see: transect report {}", output::shell_path(&folder)));
     }
     Ok(status(&recorded))
 }
@@ -96,7 +96,7 @@ pub fn run(arguments: &RunArguments, config: &Config) -> Result<u8, Failure> {
         Ok(()) => {}
     }
     if !arguments.recording.quiet {
-        output::say(&format!("all of it: transect report {} [--view VIEW] [--html FILE]", folder.display()));
+        output::say(&format!("all of it: transect report {} [--view VIEW] [--html FILE]", output::shell_path(&folder)));
     }
     Ok(status)
 }

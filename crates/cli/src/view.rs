@@ -32,7 +32,7 @@ pub fn view(arguments: &ShowArguments, config: &Config) -> Result<u8, Failure> {
 /// Shows the profile until the user quits, then prints the commands that were asked for.
 fn in_terminal(folder: PathBuf, arguments: &ShowArguments, config: &Config) -> Result<u8, Failure> {
     if !Stream::Stdout.is_terminal() || !std::io::stdin().is_terminal() {
-        let shown = transect_report::terminal::parts::shell_words(&[folder.display().to_string()]);
+        let shown = crate::output::shell_path(&folder);
         return Err(Failure::Usage(format!(
             "view needs a terminal for its keys, and standard input or output is none; print views with: transect report {shown}"
         )));

@@ -34,6 +34,8 @@ pub struct SystemCallRow {
 
 /// Time blocked of which nobody saw in which call it was.
 pub const NOT_SEEN: &str = "[not seen]";
+/// Less of it is what rounding left, ns.
+const LEAST_NOT_SEEN: i64 = 1000;
 
 /// System calls of the profile, by total time.
 pub(super) fn system_calls(profile: &Profile, query: &CutQuery) -> Result<Vec<SystemCallRow>, CutError> {
@@ -72,7 +74,9 @@ pub(super) fn system_calls(profile: &Profile, query: &CutQuery) -> Result<Vec<Sy
         for row in cut(profile, &CutQuery { by, ..query.clone() })?.rows {
             let (name, state) = match &row.keys[..] {
                 [CutKey::Name(name), CutKey::Name(state)] => (name.as_str(), state),
-                [CutKey::None, CutKey::Name(state)] if looked && state == State::Blocked.as_str() && row.value > 0 => {
+                [CutKey::None, CutKey::Name(state)]
+                    if looked && state == State::Blocked.as_str() && row.value >= LEAST_NOT_SEEN =>
+                {
                     (NOT_SEEN, state)
                 }
                 _ => continue,

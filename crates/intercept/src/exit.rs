@@ -89,6 +89,7 @@ pub unsafe extern "C" fn slow_exit(frame: *mut Frame, now: u64) -> *mut ThreadSt
         let left = nesting::left(f, now);
         inner(state, f, now, inner_share);
         let standing = Standing::of(f, left);
+        let covered = standing.is_covered();
         fold_call(state, f, &standing, ticks, share);
         (*state).top = f.parent;
         if f.flags & frame::LENT != 0 {
@@ -117,7 +118,8 @@ pub unsafe extern "C" fn slow_exit(frame: *mut Frame, now: u64) -> *mut ThreadSt
         if f.flags & frame::RELOCKING != 0 {
             lock::reacquired(state);
         }
-        if slot::adaptive() {
+        // What is timed inside of another call of its flow only for that one's sake would lengthen it.
+        if slot::adaptive() && f.weight > 0 && !covered {
             charge_budget(&mut *state, now);
         }
         state
@@ -127,7 +129,12 @@ pub unsafe extern "C" fn slow_exit(frame: *mut Frame, now: u64) -> *mut ThreadSt
 /// Holds a timed call that returned at `now` against the thread's budget.
 fn charge_budget(s: &mut ThreadState, now: u64) {
     let budget = period::current();
-    s.window_cost = s.window_cost.saturating_add(budget.cost_of(arch::ticks().wrapping_sub(now)));
+    // Reading the clock lengthens the calls around this one: by chance of the time, one in sixteen is measured.
+    if now & 0xf0 == 0 {
+        s.call_cost =
+            (3 * u64::from(s.call_cost) + u64::from(budget.cost_of(arch::ticks().wrapping_sub(now)))) as u32 / 4;
+    }
+    s.window_cost = s.window_cost.saturating_add(s.call_cost);
     let elapsed = now.wrapping_sub(s.window_start);
     if !budget.is_window(elapsed) {
         return;

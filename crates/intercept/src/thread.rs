@@ -39,6 +39,8 @@ pub struct ThreadState {
     pub steered: u64,
     /// Part of its time in which the thread has a CPU, see [`crate::period::on_cpu`].
     pub on_cpu: u32,
+    /// What a timed call costs here, ticks.
+    pub call_cost: u32,
     /// What the timed calls in the window cost, ticks.
     pub window_cost: u32,
     /// State of the random generator.
@@ -160,6 +162,7 @@ pub fn register(start_routine: u64, main: bool, stack_high: u64, stack_size: u64
         (*state).steered = now;
         (*state).on_cpu = crate::period::ALWAYS_ON_CPU;
         (*state).window_cost = 0;
+        (*state).call_cost = crate::period::current().cost_of(0);
         (*state).random = (now as u32) | 1;
         (*state).held = [const { Held::none() }; 8];
         (*state).lent = Held::none();

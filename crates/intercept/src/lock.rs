@@ -46,7 +46,7 @@ const RECURSIVE_MASK: u32 = 3;
 /// those that read, or was given the lock and has not woken up yet (then nobody is named in `__cur_writer`). Readers are counted
 /// from `RWLOCK_READER` on.
 const RWLOCK_WRITE_PHASE: u32 = 1;
-/// See [`RWLOCK_WRITE_PHASE`].
+/// Bit of a writer among those of a rwlock's readers.
 pub const RWLOCK_WRITER: u32 = 2;
 const RWLOCK_READER: u32 = 8;
 /// Where its kind is, and the kind whose readers let waiting writers pass.

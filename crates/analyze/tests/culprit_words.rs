@@ -256,24 +256,16 @@ fn more_with_each_call_where_that_is_possible() {
     assert!(!copies(&[("socket", 1)]) && !copies(&[("accept4", 1)]) && !copies(&[("lseek", 90_000)]));
 }
 
-/// A function that works and sleeps through what it calls: the sleep has a row of its own.
-#[test]
-fn a_call_that_sleeps_is_not_hidden_in_its_caller() {
-    let stacks = [
-        seen(&["main", "eval"], 350),
-        seen(&["main", "eval", "work"], 200),
-        seen(&["main", "eval", "nap", "nanosleep"], 0),
-    ];
-    let mut profile = profile(&stacks);
-    let (begin_ns, idle_ns) = (550 * MS, 450 * MS);
+/// The thread waits behind its samples, in the last stack, to its end: kind, object and number of waits; beginning and length, ns.
+fn then_waits(profile: &mut Profile, (kind, object, count): (WaitKind, &str, i64), (begin_ns, idle_ns): (i64, i64)) {
     profile.sched.waits.push(SchedWait {
         task: 0,
-        kind: WaitKind::Sleep,
-        object: "".into(),
+        kind,
+        object: object.into(),
         stack: Some(2),
         holder: None,
         waker: None,
-        count: 9,
+        count,
         begin_ns,
         end_ns: begin_ns + idle_ns,
         ns: idle_ns,
@@ -285,6 +277,18 @@ fn a_call_that_sleeps_is_not_hidden_in_its_caller() {
     profile.meta.wall_ns = begin_ns + idle_ns;
     let session = profile.meta.criticality.as_mut().unwrap();
     (session.idle_ns, session.end_ns) = (idle_ns, begin_ns + idle_ns);
+}
+
+/// A function that works and sleeps through what it calls: the sleep has a row of its own.
+#[test]
+fn a_call_that_sleeps_is_not_hidden_in_its_caller() {
+    let stacks = [
+        seen(&["main", "eval"], 350),
+        seen(&["main", "eval", "work"], 200),
+        seen(&["main", "eval", "nap", "nanosleep"], 0),
+    ];
+    let mut profile = profile(&stacks);
+    then_waits(&mut profile, (WaitKind::Sleep, "", 9), (550 * MS, 450 * MS));
     assert_eq!(finding(&profile, "nap").finding, "nap waits 45 % of the time in nanosleep: a sleep");
     assert!(finding(&profile, "eval").finding.starts_with("eval takes 35 % of the time"));
     // It ran into its own limit, which no event came to end.
@@ -299,26 +303,7 @@ fn server(accepts: bool) -> Profile {
     let take: &[&str] = if accepts { &["main", "take", "accept4"] } else { &["main", "take"] };
     let mut profile =
         profile(&[seen(&["main", "answer"], 90), seen(take, 10), seen(&["main", "loop", "epoll_wait"], 0)]);
-    let (begin_ns, idle_ns) = (100 * MS, 900 * MS);
-    profile.sched.waits.push(SchedWait {
-        task: 0,
-        kind: WaitKind::Poll,
-        object: "[eventpoll]".into(),
-        stack: Some(2),
-        holder: None,
-        waker: None,
-        count: 50,
-        begin_ns,
-        end_ns: begin_ns + idle_ns,
-        ns: idle_ns,
-        idle_ns,
-        holder_gain_ns: 0,
-    });
-    let task = &mut profile.sched.tasks[0];
-    (task.blocked_ns, task.end_ns) = (idle_ns, begin_ns + idle_ns);
-    profile.meta.wall_ns = begin_ns + idle_ns;
-    let session = profile.meta.criticality.as_mut().unwrap();
-    (session.idle_ns, session.end_ns) = (idle_ns, begin_ns + idle_ns);
+    then_waits(&mut profile, (WaitKind::Poll, "[eventpoll]", 50), (100 * MS, 900 * MS));
     profile
 }
 

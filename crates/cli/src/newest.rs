@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use transect_profile_store::META_FILE;
+
 use crate::failure::Failure;
 use crate::output;
 
@@ -25,7 +27,7 @@ fn newest(folder: &Path) -> Option<PathBuf> {
     let entries = std::fs::read_dir(folder).ok()?.flatten();
     let profiles =
         entries.filter(|entry| Path::new(&entry.file_name()).extension().is_some_and(|end| end == "transect"));
-    let written = |path: &Path| -> Option<SystemTime> { path.join("meta.json").metadata().ok()?.modified().ok() };
+    let written = |path: &Path| -> Option<SystemTime> { path.join(META_FILE).metadata().ok()?.modified().ok() };
     let dated = profiles.filter_map(|entry| Some((written(&entry.path())?, entry.file_name())));
     dated.max().map(|(_, name)| PathBuf::from(name))
 }
@@ -43,7 +45,7 @@ mod tests {
         for (name, age) in [("a.transect", 5), ("b.transect", 1), ("c.transect", 9), ("d.other", 0)] {
             let profile = folder.path().join(name);
             fs::create_dir(&profile).unwrap();
-            let meta = fs::File::create(profile.join("meta.json")).unwrap();
+            let meta = fs::File::create(profile.join(META_FILE)).unwrap();
             meta.set_modified(SystemTime::now() - std::time::Duration::from_secs(age)).unwrap();
         }
         // One that is being written.

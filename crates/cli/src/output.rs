@@ -5,13 +5,12 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use transect_profile_store::META_FILE;
 use transect_report::terminal::{ColorChoice, Style, escape};
 
 use crate::arguments::Color;
 use crate::failure::Failure;
 
-/// What makes a folder a profile.
-const METADATA_FILE: &str = "meta.json";
 /// Its descriptor.
 const STANDARD_OUTPUT: i32 = 1;
 
@@ -146,7 +145,7 @@ where
         Destination::Device(path) => (Some(options.write(true)), path),
         Destination::Descriptor(path) => (Some(options.append(true)), path),
     };
-    if folder_of(&path).join(METADATA_FILE).is_file() && path.exists() {
+    if folder_of(&path).join(META_FILE).is_file() && path.exists() {
         let shown = path.display();
         return Err(Failure::Usage(format!(
             "{shown} is a file of a profile, which would be lost; write to another place"
@@ -186,7 +185,7 @@ mod tests {
     #[test]
     fn a_profiles_own_files_are_not_written_over() {
         let folder = tempfile::tempdir().unwrap();
-        let (metadata, table) = (folder.path().join(METADATA_FILE), folder.path().join("flows.parquet"));
+        let (metadata, table) = (folder.path().join(META_FILE), folder.path().join("flows.parquet"));
         std::fs::write(&metadata, "{}").unwrap();
         std::fs::write(&table, "rows").unwrap();
         for own in [&metadata, &table] {

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 use rustix::process::{Pid, Signal};
 use transect_analyze::{Selection, View};
 use transect_profile_model::{Flow, Profile, SchedTables, Thread, WalkTables};
+use transect_profile_store::META_FILE;
 use transect_report::{Content, terminal};
 
 use crate::arguments::TopArguments;
@@ -130,7 +131,7 @@ fn parent(pid: i32) -> Option<i32> {
 
 /// Asks the recorder for a snapshot and reads it.
 fn snapshot(folder: &Path, recorder: Option<Pid>) -> Result<Profile, Failure> {
-    let written = || -> Option<SystemTime> { std::fs::metadata(folder.join("meta.json")).ok()?.modified().ok() };
+    let written = || -> Option<SystemTime> { std::fs::metadata(folder.join(META_FILE)).ok()?.modified().ok() };
     if let Some(pid) = recorder {
         let lives = || rustix::process::test_kill_process(pid).is_ok();
         let asked = Instant::now();

@@ -19,7 +19,7 @@ mod write;
 
 pub use error::StoreError;
 #[doc(hidden)]
-pub use metadata::sealed_meta;
+pub use metadata::{META_FILE, sealed_meta};
 pub use read::{for_each_slices, read, read_without_slices};
 pub use tables::TABLES;
 pub use write::{LongTables, check_writable, keep_aside, write, write_streamed};

@@ -13,7 +13,7 @@ use twox_hash::XxHash64;
 use crate::StoreError;
 
 /// File name of the metadata.
-pub(crate) const META_FILE: &str = "meta.json";
+pub const META_FILE: &str = "meta.json";
 /// Value of the key `format`: tells our folder from anybody else's `meta.json`.
 const FORMAT: &str = "transect-profile";
 

@@ -197,7 +197,8 @@ fn number_place(target: &Target) -> Result<u64, RecordError> {
             (Some(place), Some(known)) if place == known => {}
             _ => {
                 let why = format!(
-                    "its thread {} has no control block of glibc or musl, by which the threads' counters are found; a program that was just executed has none yet: try again",
+                    "its thread {} has no control block of glibc or musl, by which the threads' counters are found; \
+                     a program that was just executed has none yet: try again",
                     thread.tid
                 );
                 return Err(RecordError::Uncountable { pid: target.pid(), why });

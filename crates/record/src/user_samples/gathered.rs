@@ -9,6 +9,7 @@ use transect_bpf_collect::thread_samples::{Seen, ThreadRecord};
 
 use super::activity::Activity;
 use super::call_walk::Values;
+use super::jitter;
 use super::look::Look;
 use super::process_code::{ProcessCode, UnwindImages, Unwound};
 use super::stopped_samples::Stopped;
@@ -141,10 +142,7 @@ impl Gathered {
         let awake = living.filter(|thread| !thread.sleeps_on(now));
         let mut threads: Vec<_> = awake.map(|thread| (thread.tgid, thread.tid)).collect();
         if threads.len() > most {
-            self.random ^= self.random << 13;
-            self.random ^= self.random >> 7;
-            self.random ^= self.random << 17;
-            let first = self.random as usize % threads.len();
+            let first = jitter::random(&mut self.random) as usize % threads.len();
             threads.rotate_left(first);
             threads.truncate(most);
         }
@@ -180,11 +178,11 @@ impl Gathered {
         }
         let found = self.unwind(tgid, look.values(), (look.sp(), &[]));
         // It may have gone on meanwhile: short waits would not count if they were left out then.
-        let stays = Look::at(tgid, tid).as_ref() == Some(look);
-        if found.lacks_register && stays {
+        let unchanged = Look::at(tgid, tid).as_ref() == Some(look);
+        if found.lacks_register && unchanged {
             return true;
         }
-        if stays {
+        if unchanged {
             let stack = self.collection.user_stack(&found.places, found.complete, look.call());
             self.followed.insert(tid, (*look, stack));
             self.look_at_known(thread, look, stack, when);

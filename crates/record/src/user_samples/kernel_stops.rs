@@ -5,6 +5,7 @@ use rustc_hash::FxHashMap as HashMap;
 use transect_attach::Target;
 
 use super::gathered::{Gathered, LookTime};
+use super::jitter;
 use super::look::Look;
 use super::stopped_samples::{MOST_HZ, Stopped, state};
 use crate::sched::call_stack::StackNumber;
@@ -52,10 +53,7 @@ impl KernelStops {
         if now < self.next {
             return;
         }
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        self.next = now + PERIOD / 2 + self.random % PERIOD;
+        self.next = now + jitter::around(PERIOD, &mut self.random);
         for target in self.targets.values().flatten() {
             target.finish_unfinished();
         }

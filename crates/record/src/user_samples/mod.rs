@@ -19,6 +19,7 @@ mod agent_frames;
 mod alone;
 pub(crate) mod call_walk;
 mod gathered;
+mod jitter;
 mod kernel_stops;
 mod look;
 pub(crate) mod process_code;

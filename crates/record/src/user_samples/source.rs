@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use transect_bpf_collect::thread_samples::{ThreadRecord, ThreadSamples};
 
+use super::jitter;
 use super::stopped_samples::StoppedSamples;
 use crate::clock::monotonic_ns;
 
@@ -44,11 +45,8 @@ impl Samples {
                     events.jitter();
                 }
                 events.read(each);
-                *random ^= *random << 13;
-                *random ^= *random >> 7;
-                *random ^= *random << 17;
                 // Waits are looked at in this step, too: a program that waits at even times must not keep step with it.
-                STEP / 2 + Duration::from_nanos(*random % STEP.as_nanos() as u64)
+                Duration::from_nanos(jitter::around(STEP.as_nanos() as u64, random))
             }
             Self::Stops(stops) => {
                 stops.read(each);

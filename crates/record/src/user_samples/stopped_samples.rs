@@ -16,6 +16,7 @@ use transect_bpf_collect::CodeMapping;
 use transect_bpf_collect::thread_samples::{self, Registers, STACK_BYTES, Seen, ThreadRecord};
 use transect_profile_model::{Loss, LossKind};
 
+use super::jitter;
 use super::source::threads_of;
 use crate::clock::monotonic_ns;
 use crate::sched::mapped_file::has_names;
@@ -102,10 +103,7 @@ impl StoppedSamples {
 
     /// Time until the next round: by chance between half and one and a half of the period.
     pub fn pause(&mut self) -> Duration {
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        Duration::from_nanos(self.period / 2 + self.random % self.period.max(1))
+        Duration::from_nanos(jitter::around(self.period, &mut self.random))
     }
 
     /// One round; what was seen goes to `each`.

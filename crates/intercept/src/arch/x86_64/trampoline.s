@@ -572,8 +572,8 @@ transect_static_enter:
     .cfi_startproc
     .cfi_def_cfa_offset 40
     .cfi_rel_offset rbx, 8
-# eax = 2: mutex acquisition, 3: release, 4: acquisition of an rwlock to read, 5: `syscall`. Uncontended and not sampled: count, go on. The stub's count is the call's; the
-# countdown goes below zero until the next slow entry grants a lease.
+# eax = 2: mutex acquisition, 3: release, 4: acquisition of an rwlock to read, 5: `syscall`. Uncontended and not sampled: count,
+# go on. The stub's count is the call's; the countdown goes below zero until the next slow entry grants a lease.
     .cfi_def_cfa_offset 16
     .cfi_restore rbx
 10: push rcx

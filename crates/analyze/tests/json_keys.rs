@@ -131,7 +131,18 @@ fn latency_rows_keep_their_keys() {
     let promised =
         ["function", "component", "calls_seen", "samples", "mean_ns", "p50_ns", "p90_ns", "p99_ns", "max_ns"];
     let position = |key: &str| row.find(&format!("\"{key}\":")).unwrap_or_else(|| panic!("{key} in {row}"));
-    let added = ["calls_estimated", "total_ns", "symbol", "file", "line", "address"];
+    let added = [
+        "calls_estimated",
+        "total_ns",
+        "symbol",
+        "file",
+        "line",
+        "address",
+        "calls_low",
+        "calls_high",
+        "total_low_ns",
+        "total_high_ns",
+    ];
     assert!(promised.iter().chain(&added).map(|key| position(key)).collect::<Vec<_>>().is_sorted(), "{row}");
     assert!(!row.contains("histogram"));
 }

@@ -53,7 +53,7 @@ pub fn latency_columns(metric: Metric) -> &'static [&'static str] {
     if metric.is_time() { &LATENCY_TIMES } else { &LATENCY_COUNTS }
 }
 
-const LATENCY_TIMES: [&str; 16] = [
+const LATENCY_TIMES: [&str; 20] = [
     "function",
     "component",
     "calls_seen",
@@ -69,10 +69,14 @@ const LATENCY_TIMES: [&str; 16] = [
     "file",
     "line",
     "address",
+    "calls_low",
+    "calls_high",
+    "total_low_ns",
+    "total_high_ns",
     "process",
 ];
 
-const LATENCY_COUNTS: [&str; 16] = [
+const LATENCY_COUNTS: [&str; 20] = [
     "function",
     "component",
     "calls_seen",
@@ -88,6 +92,10 @@ const LATENCY_COUNTS: [&str; 16] = [
     "file",
     "line",
     "address",
+    "calls_low",
+    "calls_high",
+    "total_low",
+    "total_high",
     "process",
 ];
 

@@ -40,6 +40,8 @@ pub struct Latency {
     /// Estimate of all calls of the measurement: those seen, and for the time in which the probe was switched off the
     /// mean of the rates in the windows in which it was on. `None` if that is not known.
     pub calls_estimated: Option<i64>,
+    /// Half of the 95 % interval about it; 0 if all were seen, `None` if unknown.
+    pub calls_error: Option<i64>,
     /// Samples by size, ascending, buckets without samples left out.
     pub histogram: Vec<LatencyBucket>,
 }

@@ -191,7 +191,7 @@ prop_compose! {
             .map(|(time_ns, thread, caller, api, args)| TraceEvent { time_ns, thread, caller, api, args }).collect();
         profile.latency = latency.into_iter().map(|(component, function, symbol, file, n, calls_estimated, histogram)| Latency {
             process: 0, component, function, symbol, address: n[0], file, line: n[0] as i32, calls_seen: n[1],
-            samples: n[2], total: n[3], total_estimated: calls_estimated.map(|calls: i64| calls / 2), max: n[4], calls_estimated, histogram,
+            samples: n[2], total: n[3], total_estimated: calls_estimated.map(|calls: i64| calls / 2), max: n[4], calls_estimated, calls_error: calls_estimated.map(|calls| calls / 7), histogram,
         }).collect();
         profile.latency_slices = slices.into_iter()
             .map(|(latency, n, bucket)| LatencySlice { latency, start_ns: n[0], end_ns: n[1], bucket }).collect();

@@ -75,7 +75,15 @@ fn row(sum: &Sum<'_>, prepared: &Prepared<'_>) -> LatencyRow {
         p99: distribution.quantile(0.99),
         max: sampled(sum.max),
         calls_estimated: sum.calls_estimated,
+        calls_between: sum
+            .calls_estimated
+            .zip(sum.squared_errors)
+            .map(|(calls, squares)| between(calls as f64, squares.0, sum.calls_seen.max(sum.samples) as f64)),
         total: sampled(sum.total.round() as i64),
+        total_between: sum
+            .squared_errors
+            .filter(|_| sum.samples > 0)
+            .map(|squares| between(sum.total, squares.1, (sum.sampled as f64).min(sum.total))),
         symbol: sum.first.symbol.clone(),
         file: sum.first.file.clone(),
         line: sum.first.line,
@@ -83,6 +91,12 @@ fn row(sum: &Sum<'_>, prepared: &Prepared<'_>) -> LatencyRow {
         process: sum.process,
         histogram: sum.histogram.clone(),
     }
+}
+
+/// An interval about an estimate, given the square of its half width and what is known to be there.
+fn between(estimate: f64, squared_error: f64, least: f64) -> (i64, i64) {
+    let error = squared_error.sqrt();
+    ((estimate - error).max(least).round() as i64, (estimate + error).round() as i64)
 }
 
 /// What the calls of a profile were measured in.

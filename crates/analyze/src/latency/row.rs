@@ -32,9 +32,13 @@ pub struct LatencyRow {
     pub max: Option<i64>,
     /// Estimated number of all calls, those included that came while the probe was switched off. `None` if unknown.
     pub calls_estimated: Option<i64>,
+    /// The 95 % interval about it; `None` if unknown.
+    pub calls_between: Option<(i64, i64)>,
     /// Estimated sum of all calls, recursive calls each for itself: calls that were not seen took what those seen about the
     /// same time took, at most the time that the threads had.
     pub total: Option<i64>,
+    /// The 95 % interval about it; `None` if unknown.
+    pub total_between: Option<(i64, i64)>,
     /// Raw symbol name; empty if there is none.
     pub symbol: String,
     /// Source file; empty if unknown.
@@ -49,14 +53,15 @@ pub struct LatencyRow {
     pub histogram: Vec<LatencyBucket>,
 }
 
-/// Keys of mean, median, 90th and 99th percentile, maximum and total.
-const TIMES: [&str; 6] = ["mean_ns", "p50_ns", "p90_ns", "p99_ns", "max_ns", "total_ns"];
-const COUNTS: [&str; 6] = ["mean", "p50", "p90", "p99", "max", "total"];
+/// Keys of mean, median, 90th and 99th percentile, maximum, total and its interval.
+const TIMES: [&str; 8] =
+    ["mean_ns", "p50_ns", "p90_ns", "p99_ns", "max_ns", "total_ns", "total_low_ns", "total_high_ns"];
+const COUNTS: [&str; 8] = ["mean", "p50", "p90", "p99", "max", "total", "total_low", "total_high"];
 
 impl Serialize for LatencyRow {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let is_time = self.metric.is_time();
-        let [mean, p50, p90, p99, max, total] = if is_time { TIMES } else { COUNTS };
+        let [mean, p50, p90, p99, max, total, low, high] = if is_time { TIMES } else { COUNTS };
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("function", &self.function)?;
         map.serialize_entry("component", &self.component)?;
@@ -76,6 +81,12 @@ impl Serialize for LatencyRow {
         map.serialize_entry("file", &self.file)?;
         map.serialize_entry("line", &self.line)?;
         map.serialize_entry("address", &self.address)?;
+        for ((low, high), between) in
+            [(("calls_low", "calls_high"), self.calls_between), ((low, high), self.total_between)]
+        {
+            map.serialize_entry(low, &between.map(|between| between.0))?;
+            map.serialize_entry(high, &between.map(|between| between.1))?;
+        }
         if let Some(process) = self.process {
             map.serialize_entry("process", &process)?;
         }

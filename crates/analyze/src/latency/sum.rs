@@ -26,6 +26,8 @@ pub(crate) struct Sum<'a> {
     pub calls_estimated: Option<i64>,
     /// Estimate of the sum of all calls.
     pub total: f64,
+    /// Squares of half the 95 % intervals about both estimates; `None` if one process' is not known.
+    pub squared_errors: Option<(f64, f64)>,
     /// Smallest first, bounds distinct.
     pub histogram: Vec<LatencyBucket>,
 }
@@ -45,7 +47,10 @@ impl Sum<'_> {
         let seen = latency.calls_seen.max(latency.samples);
         let estimated = latency.calls_estimated.map(|calls| calls.max(seen));
         self.calls_estimated = self.calls_estimated.zip(estimated).map(|(a, b)| a.saturating_add(b));
-        self.total += latency.whole(estimated.unwrap_or(seen)).unwrap_or(0.0);
+        let whole = latency.whole(estimated.unwrap_or(seen)).unwrap_or(0.0);
+        self.total += whole;
+        self.squared_errors =
+            self.squared_errors.zip(squared_errors(latency, whole)).map(|(a, b)| (a.0 + b.0, a.1 + b.1));
         self.histogram.extend_from_slice(&latency.histogram);
     }
 
@@ -54,6 +59,26 @@ impl Sum<'_> {
             self.histogram = merged(std::mem::take(&mut self.histogram));
         }
     }
+}
+
+/// Of the number of calls, and of their sum, which is unsure by their number and by what those took that were not seen.
+fn squared_errors(latency: &Latency, whole: f64) -> Option<(f64, f64)> {
+    let error = latency.calls_error? as f64;
+    let seen = latency.calls_seen.max(latency.samples);
+    let unseen = (latency.calls_estimated? - seen) as f64;
+    let samples = latency.samples as f64;
+    if unseen <= 0.0 || samples == 0.0 {
+        return Some((error * error, (error * whole / seen.max(1) as f64).powi(2)));
+    }
+    let mean = latency.total as f64 / samples;
+    let unseen_sum = (whole - mean * seen as f64).max(0.0);
+    let squares = latency
+        .histogram
+        .iter()
+        .map(|bucket| bucket.count as f64 * (bucket.low.midpoint(bucket.high) as f64 - mean).powi(2));
+    let of_mean = 1.96 * (squares.sum::<f64>() / samples / samples).sqrt() / mean.max(f64::MIN_POSITIVE);
+    let relative = (error / unseen).hypot(of_mean);
+    Some((error * error, (unseen_sum * relative).powi(2)))
 }
 
 /// Buckets of several histograms as one.
@@ -95,6 +120,7 @@ pub(crate) fn sums<'a>(prepared: &Prepared<'a>, selection: &Selection) -> Vec<Su
                 max: 0,
                 calls_estimated: Some(0),
                 total: 0.0,
+                squared_errors: Some((0.0, 0.0)),
                 histogram: Vec::new(),
             });
             sums.len() - 1

@@ -157,6 +157,7 @@ impl Builder {
             total_estimated: None,
             max: 0,
             calls_estimated: Some(0),
+            calls_error: Some(0),
             histogram: Vec::new(),
         });
         self.profile.latency.len() - 1
@@ -181,6 +182,7 @@ impl Builder {
         }
         latency.calls_seen = latency.samples;
         latency.calls_estimated = Some(latency.calls_seen * 1_000_000 / on);
+        latency.calls_error = Some(latency.calls_seen * (1_000_000 - on) / on / 20);
         latency.histogram =
             histogram.into_iter().map(|((low, high), count)| LatencyBucket { low, high, count }).collect();
     }

@@ -11,7 +11,7 @@ fn latencies_alone_are_a_table_and_no_stacks() {
     export(&latency_service(), Format::Csv, &mut bytes).unwrap();
     let text = String::from_utf8(bytes).unwrap();
     assert!(text.starts_with("function,component,calls_seen,samples,mean_ns,p50_ns,p90_ns,p99_ns,max_ns,"), "{text}");
-    assert!(text.contains("\r\nmain,service,1,0,,,,,,1,,main,src/main.cc,12,4096,\r\n"), "{text}");
+    assert!(text.contains("\r\nmain,service,1,0,,,,,,1,,main,src/main.cc,12,4096,1,1,,,\r\n"), "{text}");
     for format in [Format::Pprof, Format::Collapsed, Format::Firefox, Format::Speedscope] {
         let error = export(&latency_service(), format, &mut Vec::new()).unwrap_err();
         assert!(

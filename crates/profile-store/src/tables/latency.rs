@@ -42,6 +42,7 @@ pub(super) fn columns(profile: &Profile) -> Vec<Column<'_>> {
         int64(max, rows, |l| l.max),
         optional_int64(estimated, rows, |l| l.total_estimated),
         optional_int64("calls_estimated", rows, |l| l.calls_estimated),
+        optional_int64("calls_error", rows, |l| l.calls_error),
     ]
 }
 
@@ -105,9 +106,13 @@ pub(crate) fn read(
     let mut samples = table.int64("samples")?.into_iter();
     let mut total = table.int64(total)?.into_iter();
     let mut max = table.int64(max)?.into_iter();
-    // Profiles of earlier versions lack it.
-    let known = table.has(estimated).then(|| table.optional_int64(estimated)).transpose()?;
-    let mut total_estimated = known.unwrap_or_else(|| vec![None; table.rows()]).into_iter();
+    // Profiles of earlier versions lack some.
+    let newer = |name: &str| match table.has(name) {
+        true => table.optional_int64(name),
+        false => Ok(vec![None; table.rows()]),
+    };
+    let mut total_estimated = newer(estimated)?.into_iter();
+    let mut calls_error = newer("calls_error")?.into_iter();
     let mut calls_estimated = table.optional_int64("calls_estimated")?.into_iter();
     Ok(std::iter::from_fn(|| {
         Some(Latency {
@@ -124,6 +129,7 @@ pub(crate) fn read(
             max: max.next()?,
             total_estimated: total_estimated.next()?,
             calls_estimated: calls_estimated.next()?,
+            calls_error: calls_error.next()?,
             histogram: Vec::new(),
         })
     })

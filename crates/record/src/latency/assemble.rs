@@ -203,12 +203,12 @@ impl Tables {
 }
 
 fn latency(function: &MeasuredFunction, process: ProcessId, component: ComponentId, scale: &BucketScale) -> Latency {
-    let (unseen, unseen_ticks) = function.unseen;
+    let unseen = function.unseen;
     let histogram = || function.histogram.iter().map(|&count| u64::from(count));
     let total = scale.total(function.ticks, histogram());
     // Not each call that met the probe could be timed.
     let seen = total as f64 * function.calls.max(function.samples) as f64 / function.samples.max(1) as f64;
-    let estimated = seen + scale.ticks(unseen_ticks);
+    let estimated = seen + scale.ticks(unseen.ticks);
     Latency {
         process,
         component,
@@ -222,7 +222,8 @@ fn latency(function: &MeasuredFunction, process: ProcessId, component: Component
         total,
         total_estimated: (function.samples > 0).then_some(estimated as i64),
         max: if function.samples == 0 { 0 } else { scale.amount(function.max_ticks) },
-        calls_estimated: Some((function.calls + unseen) as i64),
+        calls_estimated: unseen.is_known(function.calls).then_some((function.calls + unseen.calls as u64) as i64),
+        calls_error: Some(unseen.error.ceil() as i64),
         histogram: scale.histogram(histogram()),
     }
 }

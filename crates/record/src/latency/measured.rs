@@ -15,6 +15,7 @@ use super::disturbance::{Disturbance, Span};
 use super::reading::Reading;
 use super::rotation::Rotation;
 use super::steer::{Costs, MOST, Steering};
+use super::unseen::UnseenCalls;
 use super::window::{BusyTime, OnTime, Timed, Windows};
 use super::{TimeSlices, wanted::Wanted};
 use crate::clock::ticks;
@@ -31,6 +32,8 @@ const FEW_THREADS: usize = 32;
 const SPAN_NS: f64 = 1e6;
 /// Most samples of one window, of short functions that come in bursts.
 const MOST_OF_BURSTS: u32 = 40_000;
+/// A program that is idle has a budget as if it ran for this part of the time: else it would hardly be sampled.
+const IDLE_PART: f64 = 0.05;
 /// When the first turn ends: by then it is known who is hot.
 const FIRST_TURN: Duration = Duration::from_millis(30);
 
@@ -62,8 +65,8 @@ pub struct MeasuredFunction {
     pub ticks: u64,
     /// The longest, ticks.
     pub max_ticks: u64,
-    /// Calls that were not seen, estimated, and their ticks.
-    pub unseen: (u64, f64),
+    /// Calls that were not seen.
+    pub unseen: UnseenCalls,
     /// Samples by duration.
     pub histogram: Vec<u32>,
 }
@@ -331,6 +334,7 @@ impl Measured {
         let runs = (threads <= FEW_THREADS)
             .then(|| self.pids.iter().map(|&pid| super::cpu_time::runs_of(pid)).sum())
             .flatten();
+        let least = IDLE_PART * self.busy.since(began);
         let busy_ticks = self.busy.advance(began, busy_ns, ticks_per_ns, threads, runs);
         self.since_turn.0 += busy_ticks;
         let mut off = self.close_windows();
@@ -340,7 +344,7 @@ impl Measured {
         let span = SPAN_NS * ticks_per_ns;
         let most: Vec<(SiteId, u32)> =
             off.iter().map(|&id| (id, windows[id as usize].wanted(span, MOST, MOST_OF_BURSTS))).collect();
-        self.steering.epoch(most, busy_ticks, |id, samples| {
+        self.steering.epoch(most, busy_ticks.max(least), |id, samples| {
             if rotation.is_parked(id) {
                 parked.insert(id);
                 return;
@@ -403,7 +407,7 @@ impl Measured {
         let own = self.rows.iter().filter(|(_, id)| !self.before.contains_key(id));
         let rates = own.map(|&(_, id)| (id, windows[id as usize].recent_rate()));
         let change = self.rotation.turn(rates, share * busy / elapsed);
-        windows.iter_mut().for_each(Windows::age);
+        windows.iter_mut().for_each(|windows| windows.age(&self.busy));
         let stops = self.session.stop_times();
         if !change.park.is_empty() || !change.recall.is_empty() {
             for &id in &change.park {

@@ -15,6 +15,7 @@ mod settings;
 mod short_lived;
 mod steer;
 mod time_slices;
+mod unseen;
 mod wanted;
 mod window;
 

@@ -1,11 +1,11 @@
 //! Windows of time for which one probe was on, and what they say of the calls in between.
 //!
 //! A window lasts from the probe's arming to the call that finds its grant used up: the sooner the more calls there
-//! are. Its rate is that of the time from its first call on: who arms it may be in the way of who calls. So calls over
-//! time, both summed, would weigh just those windows in which the function was not called. Instead the median of the
-//! last windows' own rates is taken for the time up to the next arming: a mean would follow the few windows that were
-//! much too short by chance. That is the rate while the function is being called; the part of the armings that were followed
-//! by a call at once is the part of the time in which it is. That time is *busy time*, in which a thread of
+//! are. Probes are armed at the epochs' ends, a systematic sample of the program's time: what each says of the rate of calls at that
+//! moment stands for the epoch after it ([`super::unseen`]). The rate is the window's own from its first call on, if that came at once,
+//! and less of it the later it came: between bursts it is 0. Where timing takes most of a window, the length that is left of it
+//! is mostly error, and the median of the last windows' rates is taken: a mean would follow the few that were much too short by
+//! chance. Time is *busy time*, in which a thread of
 //! the process runs; a window is no longer than the busy time since its arming, however long the process had to wait
 //! for a CPU. One that is longer than the process runs at a time has waits in it, which are taken off.
 //!
@@ -20,6 +20,7 @@ use transect_event_abi::probe_arena::{SiteRecord, UNTIL_FIRST_SHIFT};
 
 use super::cpu_time::Runs;
 use super::disturbance::Span;
+use super::unseen::{Doubt, Unsampled, Unseen, UnseenCalls};
 
 /// The kernel brings another process' CPU time up to date at its clock ticks (every 4 ms, or 1): no window is
 /// called shorter than that for want of CPU time, in ticks.
@@ -38,6 +39,18 @@ const AT_ONCE_TICKS: f64 = 40_000.0;
 const AT_ONCE_INTERVALS: f64 = 3.0;
 /// A window that lasts this many times as long from its first call on as up to it holds the gaps between bursts, too.
 const HOLDS_GAPS: f64 = 2.0;
+/// Fewer granted calls say little of the rate.
+const FEW: u32 = 8;
+/// What timing took is known to within this part, and ...
+const COST_ERROR: f64 = 0.25;
+/// ... how much longer it took at first, of code and data that are in no cache, to within so many ticks.
+const FIRST_CALL_ERROR: f64 = 8_000.0;
+/// Even of calls that come evenly the number is known to within this part of those that were not seen: busy time is.
+const LEAST_ERROR: f64 = 0.03;
+/// Most of a window's length that may be error.
+const MOST_ERROR: f64 = 0.9;
+/// Calls after a window of bursts, most of which belong to the last one, are known to within so many times their number.
+const LAST_BURST_ERROR: f64 = 1.5;
 /// Such a window is this much longer than one that does not, in calls.
 const LONGER: u32 = 8;
 /// A process that runs less than this part of the time may not have run when it was armed.
@@ -65,6 +78,10 @@ pub struct BusyTime {
     late: [f64; 4],
     /// How far the CPU time may be behind, ticks.
     lag: f64,
+    /// Busy ticks of an epoch, as a rule.
+    epoch: f64,
+    /// When the last one began.
+    from: u64,
 }
 
 /// Weight of an epoch in the next one.
@@ -131,6 +148,8 @@ impl BusyTime {
             runs: None,
             late: [0.0; 4],
             lag: CLOCK_LAG_TICKS,
+            epoch: 0.0,
+            from: now,
         };
     }
 
@@ -143,6 +162,7 @@ impl BusyTime {
         let ran = (self.ahead + used).min(elapsed);
         self.ahead = (self.ahead + used - ran).min(CLOCK_LAG_TICKS);
         self.share = ran / elapsed;
+        self.epoch = if self.epoch > 0.0 { FADING * self.epoch + (1.0 - FADING) * ran } else { ran };
         let (new, queued) = match (std::mem::replace(&mut self.runs, runs), runs) {
             (Some(before), Some(runs)) => {
                 let queued = runs.queued_ns.saturating_sub(before.queued_ns) as f64 * ticks_per_ns;
@@ -153,7 +173,8 @@ impl BusyTime {
         self.late = std::array::from_fn(|part| FADING * self.late[part] + [new, used, elapsed, queued][part]);
         self.ticks += self.share * elapsed;
         self.waited += self.waited_in(elapsed - ran, queued);
-        (self.at, self.cpu_ns) = (now, cpu_ns);
+        self.from = std::mem::replace(&mut self.at, now);
+        self.cpu_ns = cpu_ns;
         used
     }
 }
@@ -185,6 +206,11 @@ impl BusyTime {
         // The median of how many waits there are in it, as they come at random.
         let waits = (length * share * runs / used + 1.0 / 3.0).floor();
         (length - waits * rest / runs).max(length * share / 2.0)
+    }
+
+    /// Ticks since the last epoch's end.
+    pub fn since(&self, now: u64) -> f64 {
+        now.saturating_sub(self.at) as f64
     }
 
     /// How many threads there were at the last epoch.
@@ -221,14 +247,10 @@ pub struct Windows {
     /// Calls per busy tick and granted calls of the last windows, a ring.
     rates: [(f32, u32); MEDIAN_OF],
     count: u32,
-    /// Calls that were not seen, so far, and what they took, ticks.
-    unseen: f64,
-    unseen_ticks: f64,
-    /// Busy ticks since the last window, of which calls are estimated when the next one closes.
-    pending: f64,
-    /// Calls whose length is not estimated yet, and the most ticks that those can take.
-    unpriced: f64,
-    pending_limit: f64,
+    /// Calls that were not seen, so far.
+    unseen: Unseen,
+    /// The time since the last window, of which calls are estimated when the next one closes.
+    pending: Unsampled,
     /// All calls timed up to the last close, those of the first window left out, and those of the last window.
     timed: Timed,
     last: Timed,
@@ -239,9 +261,6 @@ pub struct Windows {
     recent: f64,
     /// Whether a window was closed since the last turn.
     fresh: bool,
-    /// Windows after the first, and how many of them began with a call.
-    began: u32,
-    began_at_once: u32,
     /// Ticks before first calls that did not come at once, and from first calls on, late windows weighing most.
     late: [f64; 2],
 }
@@ -270,39 +289,65 @@ impl Windows {
         let before = std::mem::replace(&mut self.last, timed.since(self.timed));
         self.timed = timed;
         let mean = self.last.with(before).mean();
-        let (until_first, calls) = on.since(std::mem::replace(&mut self.on, on));
+        let (until_first_wall, calls) = on.since(std::mem::replace(&mut self.on, on));
         let longest = (busy.ticks - self.armed_at).max(busy.lag);
         let ran = busy.ran_in(calls).min(longest);
-        self.on_wall = until_first + calls;
+        self.on_wall = until_first_wall + calls;
         // Who was armed while the process did not run could not be called.
-        let until_first = (until_first - (busy.waited - self.waited_at)).max(0.0);
+        let until_first = (until_first_wall - (busy.waited - self.waited_at)).max(0.0);
         self.length = Some((until_first + ran).min(longest));
         // Calls follow each other faster where none is timed.
         // Nor do they take less time than they were seen to take, however dear timing was when its cost was measured.
-        let calls_took =
-            self.last.mean().map_or(0.0, |mean| call.net(mean) * self.last.samples as f64) / busy.at_once();
+        // That is not known of calls inside each other, or side by side: those took more than there was time.
+        let overlap = self.last.ticks as f64 > calls;
+        let calls_took = match self.last.mean() {
+            Some(mean) if !overlap => call.net(mean) * self.last.samples as f64,
+            _ => 0.0,
+        };
+        let calls_took = calls_took / busy.at_once();
         let length = (ran - disturbed / busy.at_once()).max(ran * LEAST_UNDISTURBED).max(calls_took.min(ran));
         if length > 0.0 {
             // The first of the granted calls begins it, and the one after the last ends it. Of random arrivals' sums of n intervals
             // the median is n - 1/3 mean intervals.
-            let rate = (f64::from(self.grant) - 1.0 / 3.0) / length;
-            self.rates[self.count as usize % MEDIAN_OF] = (rate as f32, self.grant);
+            let own = (f64::from(self.grant) - 1.0 / 3.0) / length;
+            self.rates[self.count as usize % MEDIAN_OF] = (own as f32, self.grant);
+            let at_once = AT_ONCE_TICKS.max(AT_ONCE_INTERVALS * calls / f64::from(self.grant.max(1)));
+            let late = |waited: f64| (waited - at_once).max(0.0);
             if self.count > 0 {
-                let at_once = AT_ONCE_TICKS.max(AT_ONCE_INTERVALS * calls / f64::from(self.grant.max(1)));
-                self.began += 1;
-                self.began_at_once += u32::from(until_first <= at_once);
-                let waited = (until_first - at_once).max(0.0);
-                self.late = [FADING * self.late[0] + waited, FADING * self.late[1] + calls];
+                self.late = [FADING * self.late[0] + late(until_first), FADING * self.late[1] + calls];
             }
             self.count = self.count.saturating_add(1);
-            self.recent = if self.count < ENOUGH { 0.0 } else { self.rate() };
+            let usual = self.rate_while_called();
+            self.recent = if self.count < ENOUGH { 0.0 } else { usual };
             self.fresh = true;
+            let timing = disturbed / busy.at_once();
+            let is_certain = self.grant >= FEW && timing < ran / 2.0;
+            let error = (COST_ERROR * timing + FIRST_CALL_ERROR) / length;
+            // Calls inside each other are short ones, as a rule, and nothing says how short.
+            let error = if overlap && timing > ran / 4.0 { MOST_ERROR } else { error.min(MOST_ERROR) };
+            // A long one may hold bursts, the last of which, of fewer calls than it, goes on: where there are pauses before first calls.
+            let [before, from_there] = self.late;
+            let pauses = (10.0 * before / from_there.max(1.0)).min(1.0);
+            let unsure = if calls > busy.epoch {
+                Doubt { part: (LAST_BURST_ERROR * pauses).max(LEAST_ERROR), calls: self.grant.into() }
+            } else {
+                Doubt { part: (error / (1.0 - error)).max(LEAST_ERROR), calls: f64::INFINITY }
+            };
+            // At the last epoch's end before its first call the probe was on, too.
+            let first = self.armed_wall.max(busy.began) as f64 + until_first_wall - busy.from as f64;
+            let waited = until_first.min(if first >= 0.0 { first } else { first.rem_euclid(busy.epoch.max(1.0)) });
+            let began = (1.0 - late(waited) / calls.max(1.0)).max(0.0);
+            self.unseen.moment(if is_certain { own } else { usual }, began, unsure);
         }
-        self.settle(mean.map(|mean| call.net(mean)));
+        let mean = mean.map(|mean| call.net(mean));
+        self.unseen.settle(std::mem::take(&mut self.pending), busy.epoch, mean);
     }
 
     /// The probe is switched off before its grant is used up, by us.
     pub fn cut(&mut self, on: OnTime, busy: &BusyTime) {
+        if self.length.is_none() && busy.ticks - self.armed_at > busy.epoch && on.since(self.on).1 == 0.0 {
+            self.unseen.silence(std::mem::take(&mut self.pending), busy.epoch);
+        }
         self.on = on;
         // What was seen counts; the window says nothing about the time to come.
         (self.armed_at, self.length) = (busy.ticks, Some(0.0));
@@ -330,15 +375,6 @@ impl Windows {
         }
     }
 
-    /// Calls per busy tick: the median of the last windows' rates, for the part of the time in which it is called.
-    fn rate(&self) -> f64 {
-        if !self.is_within_bursts() {
-            return self.rate_while_called();
-        }
-        let part = (f64::from(self.began_at_once) + 0.5) / (f64::from(self.began) + 0.5);
-        self.rate_while_called() * part
-    }
-
     /// Median of the last windows' rates, each as often as it has calls: of bursts, windows longer than one say more.
     fn rate_while_called(&self) -> f64 {
         let mut rates = self.rates;
@@ -356,32 +392,20 @@ impl Windows {
     /// Calls of the time since the last window, which nobody saw.
     fn account(&mut self, busy: &BusyTime) {
         if let Some(length) = self.length {
-            self.pending += (busy.ticks - self.armed_at - length).max(0.0);
+            self.pending.ticks += (busy.ticks - self.armed_at - length).max(0.0);
             // What was armed before the beginning can't have been called.
             let wall = busy.at.saturating_sub(self.armed_wall.max(busy.began));
-            self.pending_limit += (wall as f64 - self.on_wall).max(0.0) * busy.threads;
+            self.pending.thread_ticks += (wall as f64 - self.on_wall).max(0.0) * busy.threads;
             (self.armed_at, self.length, self.armed_wall) = (busy.ticks, Some(0.0), busy.at);
             self.on_wall = 0.0;
         }
     }
 
-    /// The time since the last window had calls at the rate of the windows up to now, of so many ticks each, if that is known.
-    fn settle(&mut self, mean: Option<f64>) {
-        let calls = self.rate() * std::mem::take(&mut self.pending);
-        self.unseen += calls;
-        self.unpriced += calls;
-        if let Some(mean) = mean {
-            self.unseen_ticks += (self.unpriced * mean).min(self.pending_limit);
-            (self.unpriced, self.pending_limit) = (0.0, 0.0);
-        }
-    }
-
     /// Calls that were not seen, and the ticks that they took, net of what timing adds. `first`: those of the first window.
-    pub fn unseen(mut self, first: Timed, call: &TimedCall, busy: &BusyTime) -> (u64, f64) {
+    pub fn unseen(mut self, first: Timed, call: &TimedCall, busy: &BusyTime) -> UnseenCalls {
         self.account(busy);
         let mean = self.last.mean().or(self.timed.mean()).or(first.mean());
-        self.settle(mean.map(|mean| call.net(mean)));
-        (self.unseen as u64, self.unseen_ticks)
+        self.unseen.settle_last(self.pending, busy.epoch, mean.map(|mean| call.net(mean)))
     }
 
     /// Calls per busy tick, weighing late windows most.
@@ -390,9 +414,14 @@ impl Windows {
     }
 
     /// A turn is over. A function without news cools down slowly: a parked one is looked at again in the end.
-    pub fn age(&mut self) {
-        if !std::mem::take(&mut self.fresh) {
-            self.recent *= 0.98;
+    pub fn age(&mut self, busy: &BusyTime) {
+        if std::mem::take(&mut self.fresh) {
+            return;
+        }
+        self.recent *= 0.98;
+        // It is on, and its grant is not used up.
+        if self.length.is_none() && busy.ticks > self.armed_at {
+            self.recent = self.recent.min(f64::from(self.grant + 1) / (busy.ticks - self.armed_at));
         }
     }
 }
@@ -436,7 +465,7 @@ mod tests {
         busy.advance(epochs * EPOCH, share * (epochs * EPOCH) as f64, 1.0, 1, None);
         windows.close(on, Timed::default(), &costing(0.0), 0.0, &busy);
         let truth = share * (epochs * EPOCH) as f64 / interval;
-        ((seen + windows.unseen(Timed::default(), &costing(0.0), &busy).0) as f64, truth)
+        (seen as f64 + windows.unseen(Timed::default(), &costing(0.0), &busy).calls, truth)
     }
 
     #[test]
@@ -462,7 +491,7 @@ mod tests {
             windows.close(on, timed, &costing(200.0), 200.0 * f64::from(grant), &busy);
         }
         let (calls, truth) =
-            (windows.unseen(Timed::default(), &costing(200.0), &busy).0 as f64, (100 * EPOCH / interval) as f64);
+            (windows.unseen(Timed::default(), &costing(200.0), &busy).calls, (100 * EPOCH / interval) as f64);
         assert!((0.9..1.3).contains(&(calls / truth)), "{calls} of {truth}");
     }
 
@@ -484,8 +513,8 @@ mod tests {
                 windows.arm(100, &busy);
             }
         }
-        let (unseen, _) = windows.unseen(Timed::default(), &costing(0.0), &busy);
-        assert!(unseen < calls / 25, "{unseen} calls beside {calls}");
+        let unseen = windows.unseen(Timed::default(), &costing(0.0), &busy).calls;
+        assert!(unseen < (calls / 25) as f64, "{unseen} calls beside {calls}");
     }
 
     /// The kernel updates CPU time every 8.4 million ticks; `cost` ticks are what timing adds to a call of 1,000.
@@ -502,7 +531,7 @@ mod tests {
         }
         let seen = 500.0 * 101.0;
         let truth = 500.0 * EPOCH as f64 / 1_000.0;
-        let ratio = (seen + windows.unseen(Timed::default(), &costing(0.0), &busy).0 as f64) / truth;
+        let ratio = (seen + windows.unseen(Timed::default(), &costing(0.0), &busy).calls) / truth;
         assert!((ratio - 1.0).abs() < 0.02, "{ratio}");
     }
 
@@ -519,7 +548,7 @@ mod tests {
             windows.close(on, Timed::default(), &costing(0.0), 0.0, &busy);
         }
         let truth = 200.0 * epoch_length as f64 * 5.0 / 6.0 / 300_000.0;
-        let ratio = (200.0 * 101.0 + windows.unseen(Timed::default(), &costing(0.0), &busy).0 as f64) / truth;
+        let ratio = (200.0 * 101.0 + windows.unseen(Timed::default(), &costing(0.0), &busy).calls) / truth;
         assert!((ratio - 1.0).abs() < 0.05, "{ratio}");
     }
 
@@ -633,8 +662,8 @@ mod tests {
             crowded.runs.queued_ns += waited;
             crowded.runs.count += 1;
         }
-        let unseen = crowded.windows.unseen(Timed::default(), &costing(0.0), &crowded.busy).0;
-        (seen + unseen) as f64 / made as f64
+        let unseen = crowded.windows.unseen(Timed::default(), &costing(0.0), &crowded.busy).calls;
+        (seen as f64 + unseen) / made as f64
     }
 
     /// 33 calls within 40 µs, of a process that runs for 200 more in which it ends.
@@ -646,7 +675,7 @@ mod tests {
         busy.advance(600_000, 600_000.0, 1.0, 1, None);
         busy.ended();
         windows.close(OnTime { calls: 100_000, until_first: 0 }, Timed::default(), &costing(0.0), 0.0, &busy);
-        assert_eq!(windows.unseen(Timed::default(), &costing(0.0), &busy).0, 0);
+        assert_eq!(windows.unseen(Timed::default(), &costing(0.0), &busy).calls, 0.0);
     }
 
     #[test]
@@ -678,7 +707,7 @@ mod tests {
             windows.arm(1, &busy);
         }
         let truth = (epochs * EPOCH) as f64 / 1_000.0;
-        let ratio = windows.unseen(Timed::default(), &costing(0.0), &busy).0 as f64 / truth;
+        let ratio = windows.unseen(Timed::default(), &costing(0.0), &busy).calls / truth;
         assert!((ratio - 1.0).abs() < 0.25, "{ratio}");
     }
 
@@ -697,7 +726,7 @@ mod tests {
             windows.close(on, Timed::default(), &costing(0.0), 0.0, &busy);
         }
         let truth = (epochs * EPOCH) as f64 / cycle as f64 * 100_000.0;
-        windows.unseen(Timed::default(), &costing(0.0), &busy).0 as f64 / truth
+        windows.unseen(Timed::default(), &costing(0.0), &busy).calls / truth
     }
 
     #[test]
@@ -708,6 +737,90 @@ mod tests {
         }
     }
 
+    /// A function that is called every `interval` ticks for `burst` ticks in every `cycle`, by a process that always runs. Its
+    /// probe is armed at the ends of epochs once its grant is used up, and kept off for every second `turn` epochs. Gives the
+    /// calls made, those found, and half of the interval about those.
+    fn bursts_in(interval: u64, burst: u64, cycle: u64, turn: u64, phase: u64) -> (f64, f64, f64) {
+        const GRANT: u64 = 100;
+        let (mut busy, mut windows, mut on) = (BusyTime::default(), Windows::default(), OnTime::default());
+        busy.start(0, 0.0);
+        windows.arm(GRANT as u32, &busy);
+        let end = 1_000 * EPOCH;
+        let next = |at: u64| {
+            let place = (at + phase) % cycle;
+            if place < burst { at } else { at + cycle - place }
+        };
+        // When it was armed, its first call, how many there were.
+        let (mut armed, mut first, mut calls) = (Some(0), None, 0);
+        let (mut at, mut made, mut seen, mut epoch, mut closed) = (next(0), 0_u64, 0_u64, 1, false);
+        loop {
+            while epoch * EPOCH <= at.min(end) {
+                busy.advance(epoch * EPOCH, (epoch * EPOCH) as f64, 1.0, 1, runs(1));
+                if closed {
+                    windows.close(on, Timed::default(), &costing(0.0), 0.0, &busy);
+                    closed = false;
+                }
+                let parked = turn > 0 && epoch / turn % 2 == 1;
+                if parked && armed.is_some() {
+                    windows.cut(on, &busy);
+                    (armed, first, calls) = (None, None, 0);
+                }
+                if armed.is_none() && !parked {
+                    windows.arm(GRANT as u32, &busy);
+                    (armed, first, calls) = (Some(epoch * EPOCH), None, 0);
+                }
+                windows.age(&busy);
+                epoch += 1;
+            }
+            if at >= end {
+                break;
+            }
+            made += 1;
+            if let Some(since) = armed {
+                let first = *first.get_or_insert(at);
+                seen += 1;
+                calls += 1;
+                if calls == GRANT + 1 {
+                    on.until_first += ((first - since) >> UNTIL_FIRST_SHIFT) as u32;
+                    on.calls += at - first;
+                    (armed, closed) = (None, true);
+                }
+            }
+            at = next(at + interval);
+        }
+        let unseen = windows.unseen(Timed::default(), &costing(0.0), &busy);
+        (made as f64, seen as f64 + unseen.calls, unseen.error)
+    }
+
+    /// From calls that never stop to bursts of a thousandth of the time, shorter and longer than an epoch.
+    #[test]
+    fn calls_in_bursts_are_within_their_interval() {
+        let (mut cases, mut outside, mut sums) = (0, 0, Vec::new());
+        for (interval, burst, cycle) in [
+            (4_000, 20_000_000, 20_000_000),
+            (2_000, 60_000_000, 2_104_300_000),
+            (2_000, 6_000_000, 213_700_000),
+            (2_000, 600_000_000, 1_507_100_000),
+            (1_000, 5_000_000, 13_370_000),
+            (5_000, 9_000_000, 4_997_300_000),
+            (50_000, 3_000_000, 77_730_000),
+        ] {
+            for turn in [0, 7] {
+                let (mut ratios, before) = (0.0, outside);
+                for seed in 0..8_u64 {
+                    let phase = (seed * 2_654_435_761 + 12_345) % cycle;
+                    let (made, found, error) = bursts_in(interval, burst, cycle, turn, phase);
+                    cases += 1;
+                    outside += u32::from((found - made).abs() > error + 0.02 * made);
+                    ratios += found / made / 8.0;
+                }
+                sums.push((interval, burst, cycle, turn, ratios, outside - before));
+            }
+        }
+        assert!(outside * 20 <= cases, "{outside} of {cases} outside; {sums:?}");
+        assert!(sums.iter().all(|sum| (0.7..1.4).contains(&sum.4)), "{sums:?}");
+    }
+
     #[test]
     fn a_probe_that_was_never_used_up_has_seen_all() {
         let mut busy = BusyTime::default();
@@ -715,7 +828,7 @@ mod tests {
         let mut windows = Windows::default();
         windows.arm(100, &busy);
         busy.advance(EPOCH * 100, EPOCH as f64 * 100.0, 1.0, 1, None);
-        assert_eq!(windows.unseen(Timed::default(), &costing(0.0), &busy), (0, 0.0));
+        assert_eq!(windows.unseen(Timed::default(), &costing(0.0), &busy), UnseenCalls::default());
     }
 
     /// Ten calls in each of 100 epochs, of which one is seen; the i-th epoch's take `took(i)` ticks.
@@ -732,7 +845,7 @@ mod tests {
             windows.close(OnTime { calls: epoch * EPOCH / 15, until_first: 0 }, timed, &costing(0.0), 0.0, &busy);
             windows.arm(1, &busy);
         }
-        windows.unseen(first, &costing(0.0), &busy).1
+        windows.unseen(first, &costing(0.0), &busy).ticks
     }
 
     #[test]

@@ -103,9 +103,9 @@ pub(crate) fn latency(page: &mut Page, rows: &[LatencyRow], limit: Limit, hint: 
     let explanation = match &scale {
         Some(scale) => {
             let (from, to) = (shown_amount(scale.low()), shown_amount(scale.high()));
-            format!("entry to return; {total} and CALLS estimated; DISTRIBUTION from {from} to {to}")
+            format!("entry to return; {total} and CALLS estimated, CALLS to within ±; DISTRIBUTION from {from} to {to}")
         }
-        None => format!("entry to return; {total} and CALLS estimated"),
+        None => format!("entry to return; {total} and CALLS estimated, CALLS to within ±"),
     };
     page.section("Latency", &explanation);
     if rows.is_empty() {
@@ -115,6 +115,7 @@ pub(crate) fn latency(page: &mut Page, rows: &[LatencyRow], limit: Limit, hint: 
     let mut table = Table::new(&[
         Column::number(total),
         Column::number("CALLS").rank(3),
+        Column::number("±").rank(3),
         Column::number("SAMPLES").rank(4),
         Column::number("MEAN").rank(4),
         Column::number("P50"),
@@ -130,8 +131,9 @@ pub(crate) fn latency(page: &mut Page, rows: &[LatencyRow], limit: Limit, hint: 
     for row in shown {
         let heavy = row.p50.zip(row.p99).is_some_and(|(p50, p99)| p99 / HEAVY_TAIL >= p50.max(1));
         table.row([
-            optional(row.total).into(),
+            format!("{}{}", if is_rough(row) { "~" } else { "" }, optional(row.total)).into(),
             row.calls_estimated.map_or_else(|| format!("≥ {}", count(row.calls_seen)), count).into(),
+            row.calls_estimated.zip(row.calls_between).map_or(String::new(), spread).into(),
             count(row.samples).into(),
             amount(metric, row.mean).into(),
             optional(row.p50).into(),
@@ -146,6 +148,18 @@ pub(crate) fn latency(page: &mut Page, rows: &[LatencyRow], limit: Limit, hint: 
     }
     page.table(&table);
     page.left_out(left, hint);
+}
+
+/// Whether the sum may be half or twice as large.
+fn is_rough(row: &LatencyRow) -> bool {
+    row.total.is_some_and(|total| row.total_between.is_some_and(|(_, high)| high - total > total / 2))
+        || row.calls_estimated.is_none() && row.samples > 0
+}
+
+/// Half of the interval about an estimated number of calls, as a part of it; empty where all were seen.
+fn spread((calls, (low, high)): (i64, (i64, i64))) -> String {
+    let half = (high - calls).max(calls - low);
+    if half == 0 { String::new() } else { percent(half as f64 * 100.0 / calls.max(1) as f64) }
 }
 
 /// The function's name; where several of a component share it, with its place in the source.

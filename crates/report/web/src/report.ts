@@ -164,6 +164,8 @@ export interface LatencyRow {
   p99: number | null;
   max: number | null;
   calls_estimated?: number | null;
+  calls_low?: number | null;
+  calls_high?: number | null;
   total: number | null;
   symbol?: string;
   file?: string;

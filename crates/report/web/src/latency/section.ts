@@ -197,7 +197,11 @@ function columns(model: Model, measure: Measure, pictures: Map<LatencyRow, HeatM
       numeric: true,
       sort: calls,
       text: (row) => (row.calls_estimated === null || row.calls_estimated === undefined ? "≥ " : "") + count(calls(row)),
-      title: (row) => `${exact(calls(row))}; ${exact(row.calls_seen)} seen`,
+      title: (row) => {
+        const [low, high] = [row.calls_low ?? null, row.calls_high ?? null];
+        const between = low === null || high === null || low === high ? "" : `, between ${exact(low)} and ${exact(high)}`;
+        return `${exact(calls(row))}${between}; ${exact(row.calls_seen)} seen`;
+      },
     },
     {
       key: "samples",

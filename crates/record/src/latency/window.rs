@@ -49,7 +49,7 @@ const FIRST_CALL_ERROR: f64 = 8_000.0;
 const LEAST_ERROR: f64 = 0.03;
 /// Most of a window's length that may be error.
 const MOST_ERROR: f64 = 0.9;
-/// Calls after a window of bursts, most of which belong to the last one, are known to within so many times their number.
+/// Calls after a window of bursts, most of which belong to the last one, are known to within this multiple of their number.
 const LAST_BURST_ERROR: f64 = 1.5;
 /// Such a window is this much longer than one that does not, in calls.
 const LONGER: u32 = 8;

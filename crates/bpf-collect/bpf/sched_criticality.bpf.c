@@ -56,6 +56,13 @@ static __always_inline __u64 ran(struct task_struct *task)
 	return task->prio >= MAX_REALTIME_PRIORITY && now > before ? now - before : 0;
 }
 
+/* It had its CPU since then, by the kernel's own account, which begins with the switch to it; that is told only later. */
+static __always_inline void account_whole(struct sched_slot *slot, __u64 since)
+{
+	if (since < slot->thread.on_cpu_since)
+		slot->thread.on_cpu_since = since > slot->thread.changed ? since : slot->thread.changed;
+}
+
 /* The current thread is active no more: it waits, or is `dead`. Returns whether it is so. Functions that are not static are
  * verified by themselves: see unwind.bpf.h. */
 __noinline int stop_activity(struct sched_slot *slot, __u64 now, __u32 dead)
@@ -128,6 +135,7 @@ static __always_inline void leave_cpu(void *context, struct sched_slot *slot, st
 		mend_on_cpu(slot, now - ran(task));
 	if (slot->describing)
 		end_description(slot);
+	account_whole(slot, now - ran(task));
 	sched_leave_cpu(&slot->thread, now);
 	if (with_queued && was_queued(&slot->thread, now) && !(state & TASK_DEAD))
 		leave_queued(slot, now);

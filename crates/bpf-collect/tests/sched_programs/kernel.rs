@@ -81,6 +81,7 @@ unsafe extern "C" {
     fn kernel_record(size: *mut u64) -> *const c_void;
     fn kernel_set_user_words(words: *const u32, count: u32);
     fn kernel_set_call(index: u32, number: i64, first: u64, second: u64);
+    fn kernel_set_ran(index: u32, ns: u64);
     fn kernel_connect(address: u32, port: u16);
     fn kernel_set_with_stacks(stacks: i32);
     fn kernel_set_with_queued(queued: i32);
@@ -262,6 +263,12 @@ impl Kernel {
     pub fn set_call(&mut self, index: usize, number: i64, [first, second]: [u64; 2]) {
         // SAFETY: the guard gives `kernel.c` to this thread; `at` keeps the index in its table.
         unsafe { kernel_set_call(at(index), number, first, second) }
+    }
+
+    /// By the kernel's own account the thread has had its CPU for so long since it got it.
+    pub fn set_ran(&mut self, index: usize, ns: u64) {
+        // SAFETY: the guard gives `kernel.c` to this thread; `at` keeps the index in its table.
+        unsafe { kernel_set_ran(at(index), ns) }
     }
 
     /// The datagram socket [`SOCKET`] has this peer from now on.

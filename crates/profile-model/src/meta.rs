@@ -33,6 +33,9 @@ pub struct Meta {
     /// the kernel did not tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine_busy_ns: Option<i64>,
+    /// Processes, by their ids, that ran already and had a socket for connections: they serve requests.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub listening: Vec<i32>,
     /// The latency measurement, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<LatencySession>,
@@ -63,6 +66,7 @@ impl Meta {
             started_unix_ns: 0,
             exit_status: None,
             machine_busy_ns: None,
+            listening: Vec::new(),
             latency: None,
             criticality: None,
             walk: None,

@@ -12,6 +12,7 @@ use super::idle_owner;
 use super::meanwhile::Idle;
 use super::part::{Parts, frame_of};
 use super::place_wait::{PlaceWait, Waited, waits};
+use super::requests::answering;
 use super::short_lived::ShortLived;
 use super::tally::Tally;
 use super::unplaced::{self, Unplaced};
@@ -334,6 +335,7 @@ fn gather<'a>(source: &'a Source<'_>, part: impl Fn(FunctionId, InliningId) -> (
         }
     }
     let others = idle_owner::others(source.tables, source.session.estimate);
+    let answering = answering(source.tables, source.session.end_ns);
     let mut unplaced: FxHashMap<&str, Unplaced> = FxHashMap::default();
     let mut requests_ns = 0;
     for (row, wait) in source.tables.waits.iter().enumerate().filter(|(_, wait)| wait.idle_ns > 0) {
@@ -341,7 +343,10 @@ fn gather<'a>(source: &'a Source<'_>, part: impl Fn(FunctionId, InliningId) -> (
             continue;
         }
         let idle_ns = wait.idle_ns;
-        let row = others.get(&row).copied().unwrap_or(row);
+        // While a request is worked on, that another thread of the server waits for the next one says nothing.
+        let works = || answering.get(wait.task as usize) == Some(&true) && !source.is_for_requests(row);
+        let other = others.get(&row).copied().filter(|&other| !(source.is_for_requests(other) && works()));
+        let row = other.unwrap_or(row);
         if source.is_for_requests(row) {
             requests_ns += idle_ns;
             continue;

@@ -2,7 +2,7 @@
 //! saves that time.
 
 use rustc_hash::FxHashSet;
-use transect_profile_model::{Process, ProcessId, Profile, SchedWait, WaitKind};
+use transect_profile_model::{Process, ProcessId, Profile, SchedTables, SchedWait, WaitKind};
 
 /// APIs and kernel functions by which a process is known to serve others.
 const SERVES: [&str; 8] =
@@ -13,7 +13,7 @@ const SERVES: [&str; 8] =
 pub(super) struct Servers(FxHashSet<ProcessId>);
 
 impl Servers {
-    /// By calls between components, and by stacks.
+    /// By the sockets of processes that ran already, by calls between components, and by stacks.
     pub fn of(profile: &Profile) -> Self {
         let tables = &profile.sched;
         let mut serving: FxHashSet<ProcessId> = FxHashSet::default();
@@ -29,6 +29,8 @@ impl Servers {
             let seen = seen.filter(|&(_, stack)| stacks.get(stack as usize) == Some(&true));
             serving.extend(seen.filter_map(|(task, _)| Some(tables.tasks.get(task as usize)?.process)));
         }
+        let known = |process: &Process| profile.meta.listening.contains(&process.pid);
+        serving.extend((0..).zip(&profile.processes).filter(|(_, process)| known(process)).map(|(id, _)| id));
         // Workers have the sockets of the process that forked them.
         let number = |pid: i32| profile.processes.iter().position(|process| process.pid == pid);
         let inherits = |process: &Process| {
@@ -45,9 +47,26 @@ impl Servers {
     /// takes a connection.
     pub fn is_idle(&self, process: ProcessId, wait: &SchedWait, accepts: bool) -> bool {
         let outside = wait.waker.is_none() && wait.holder.is_none();
+        // A socket that is known by its own port alone has no peer: a connection is waited for.
+        let accepts = accepts || wait.stack.is_none() && wait.object.starts_with("tcp *:");
         let is_loop = wait.kind == WaitKind::Poll || accepts && wait.kind == WaitKind::Socket;
         outside && is_loop && self.0.contains(&process)
     }
+}
+
+/// Which threads answer requests, as far as is seen: they wait for them, take them from others, or live for one. A helper that sleeps
+/// beside does not.
+pub(super) fn answering(tables: &SchedTables, end_ns: i64) -> Vec<bool> {
+    use WaitKind as K;
+    let mut answering: Vec<bool> =
+        tables.tasks.iter().map(|task| task.parent.is_some() && task.end_ns < end_ns).collect();
+    for wait in &tables.waits {
+        let handed = matches!(wait.kind, K::Condition | K::Futex | K::Semaphore | K::Pipe) && wait.waker.is_some();
+        if let Some(answers) = answering.get_mut(wait.task as usize) {
+            *answers |= handed || matches!(wait.kind, K::Poll | K::Socket);
+        }
+    }
+    answering
 }
 
 /// Whether a function of that name takes connections.

@@ -237,6 +237,9 @@ impl Collection {
         let g = &mut self.gathered;
         g.tasks.update(record);
         let leader = record.tid == record.tgid;
+        if record.event == task_event::SEEDED && leader && super::listening::listens(record.tgid) {
+            g.tasks.listens(record.task);
+        }
         match record.event {
             task_event::SEEDED if leader => self.spaces.met(record.tgid, record.time, &mut g.files),
             task_event::BORN if leader => self.spaces.born(record.tgid, record.parent_tgid, &mut g.files),

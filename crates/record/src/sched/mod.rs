@@ -11,6 +11,7 @@ pub(crate) mod collection;
 mod entered_calls;
 pub(crate) mod kernel_symbols;
 pub(crate) mod kind;
+mod listening;
 mod main_function;
 pub(crate) mod mapped_file;
 pub(crate) mod mapping_log;

@@ -45,6 +45,7 @@ pub fn meta() -> Meta {
         started_unix_ns: 1_750_000_000_000_000_000,
         exit_status: Some(0),
         machine_busy_ns: None,
+        listening: Vec::new(),
         latency: None,
         criticality: None,
         walk: None,

@@ -25,6 +25,7 @@ mod names;
 mod prepared;
 mod quantile;
 mod selection;
+mod sharing;
 mod thread;
 mod totals;
 mod unmatched;
@@ -37,8 +38,8 @@ pub mod synthetic;
 pub use component::{ComponentRow, OtherRow, components};
 pub use criticality::{
     Callee, Contention, CriticalFunctionRow, CriticalGroupRow, CriticalPathRow, CriticalThreadRow, CriticalWaitRow,
-    CriticalityView, HolderShare, LineRow, NodeKind, OtherThreadRow, OverTimeRow, ParallelismRow, PathState, PlaceRow,
-    PlaceWait, WaitEdge, WaitGraph, WaitNode, WhatIfRow, WhatIfScope, criticality,
+    CriticalityView, HolderShare, LineRow, NodeKind, OtherThreadRow, OverTimeRow, ParallelismRow, PathState, Pinned,
+    PlaceRow, PlaceWait, WaitEdge, WaitGraph, WaitNode, WhatIfRow, WhatIfScope, criticality,
 };
 pub use cut::{
     AnnotateView, CallNode, CallTree, CutColumns, CutDimension, CutDimensions, CutError, CutFilter, CutFrame, CutKey,

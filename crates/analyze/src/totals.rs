@@ -3,6 +3,7 @@ use serde::Serialize;
 use transect_profile_model::{ApiClass, Parallelism, Profile, Task, Timing};
 
 use crate::prepared::number_flows;
+use crate::sharing::Sharing;
 
 /// Sums over the whole profile: the denominators of every percentage.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -47,6 +48,8 @@ pub struct ThreadTimes {
     pub runnable_ns: i64,
     /// Of `runnable_ns`, what the program's own threads did not use of the CPUs that it may use.
     pub others_ns: i64,
+    /// Of `runnable_ns`, what threads waited for others of the program on the CPUs that they are pinned to, while it had others.
+    pub pinned_ns: i64,
     /// Blocked.
     pub blocked_ns: i64,
 }
@@ -151,13 +154,22 @@ pub(crate) fn scheduled(profile: &Profile) -> Option<ThreadTimes> {
     // Threads beyond the number of CPUs queue for their own sake.
     let own = |level: &Parallelism| (i64::from(level.n) - session.cpus).max(0).saturating_mul(level.ns);
     let queued: i64 = profile.sched.parallelism.iter().map(own).sum();
+    let sharing = Sharing::new(&profile.sched.tasks, session.cpus);
     let on_cpu_ns = sum(|task| task.running_ns);
+    let runnable_ns = sum(|task| task.runnable_ns);
+    let pinned_ns = if sharing.is_pinned() {
+        let all = sharing.queued(&profile.sched, &[]).0 as i64;
+        (all - queued).min(runnable_ns - queued).max(0)
+    } else {
+        0
+    };
     // While other programs did nothing, a thread waited for its CPU to wake up.
     let others = profile.meta.machine_busy_ns.map_or(i64::MAX, |busy_ns| busy_ns - on_cpu_ns);
     Some(ThreadTimes {
         on_cpu_ns,
-        runnable_ns: sum(|task| task.runnable_ns),
-        others_ns: (sum(|task| task.runnable_ns) - queued).min(others).max(0),
+        runnable_ns,
+        others_ns: (runnable_ns - queued - pinned_ns).min(others).max(0),
+        pinned_ns,
         blocked_ns: sum(|task| task.blocked_ns),
     })
 }

@@ -12,7 +12,7 @@ const COUNT: i64 = 60;
 /// each sync: active, at the stack that waited, as the recorder notes threads that mostly queued.
 fn syncing(queued_ns: i64) -> Profile {
     let steps = (0..COUNT).flat_map(|_| [("compute", Do::Run(400.0)), ("save", Do::Sync(200.0))]).collect();
-    let main = Script { name: "main".into(), steps };
+    let main = Script { name: "main".into(), steps, ..Script::default() };
     let mut profile = Program { cpus: 2, threads: vec![main] }.run().profile;
     let tables = &mut profile.sched;
     let mut later = 0;

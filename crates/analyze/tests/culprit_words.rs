@@ -72,6 +72,7 @@ fn profile(stacks: &[Seen<'_>]) -> Profile {
         runnable_ns: ns - now,
         blocked_ns: 0,
         unattributed_ns: 0,
+        ..Task::default()
     });
     profile.meta.wall_ns = ns;
     profile.meta.criticality = Some(SchedSession {

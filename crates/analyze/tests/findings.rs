@@ -358,6 +358,7 @@ fn processes_too_short_for_samples_count_all_the_same() {
         runnable_ns: 0,
         blocked_ns: 0,
         unattributed_ns: criticality_ns,
+        ..Task::default()
     };
     profile.processes.resize(81, profile.processes[0].clone());
     profile.sched.tasks.push(task(0, 0, 0));

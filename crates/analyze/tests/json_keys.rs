@@ -192,7 +192,7 @@ fn schedule() -> FullReport {
         ("join_all", Do::Join(2)),
         ("sum_up", Do::Run(700.0)),
     ];
-    let script = |name: &str, steps| Script { name: name.into(), steps };
+    let script = |name: &str, steps| Script { name: name.into(), steps, ..Script::default() };
     let threads = vec![script("main", main), script("client1", steps.clone()), script("client2", steps)];
     full_report(&Program { cpus: 2, threads }.run().profile, &Selection::default())
 }

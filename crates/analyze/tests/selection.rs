@@ -149,6 +149,7 @@ fn a_thread_is_one_row_whatever_collectors_saw_it() {
         runnable_ns: 20,
         blocked_ns: 10,
         unattributed_ns: 0,
+        ..Task::default()
     };
     profile.meta.criticality = scheduled_compressor(10, 2).meta.criticality;
     profile.sched.tasks = vec![task(first.tid, 0, first.start_ns + first.wall_ns + 1_000), task(99_999, 5, 75)];

@@ -4,7 +4,7 @@ mod programs;
 
 use programs::programs;
 use transect_analyze::synthetic::{Do, Program, Script};
-use transect_analyze::{CriticalityView, Selection, WhatIfRow, criticality};
+use transect_analyze::{CriticalityView, Selection, WhatIfRow, criticality, summary, totals};
 use transect_profile_model::{SchedWait, WaitKind};
 
 fn functions(program: &Program) -> Vec<&'static str> {
@@ -94,6 +94,50 @@ fn times_are_of_the_clock_on_the_wall_also_with_processes_apart() {
     }
 }
 
+/// A thread holds a lock that one waits for with which the program ends, and shares its only CPU with a third.
+fn pinned(cpu: Option<usize>) -> Program {
+    let low = vec![("hold", Do::Lock(0)), ("hold", Do::Run(4_000.0)), ("hold", Do::Unlock(0))];
+    let high = vec![
+        ("urgent", Do::Sleep(500.0)),
+        ("urgent", Do::Lock(0)),
+        ("urgent", Do::Run(100.0)),
+        ("urgent", Do::Unlock(0)),
+    ];
+    let script = |name: &str, steps| Script { name: name.into(), steps, cpu };
+    let main = (1..=3).map(|id| ("start", Do::Spawn(id))).chain([("wait", Do::Join(3))]).collect();
+    let middle = vec![("middle", Do::Run(30_000.0))];
+    let threads = vec![
+        Script { name: "main".into(), steps: main, cpu: None },
+        script("low", low),
+        script("middle", middle),
+        script("high", high),
+    ];
+    Program { cpus: 2, threads }
+}
+
+#[test]
+fn threads_that_are_pinned_to_one_cpu_do_not_run_on_another() {
+    let (program, unpinned) = (pinned(Some(0)), pinned(None));
+    let base = program.run();
+    let view = criticality(&base.profile, &Selection::default()).unwrap();
+    let saved = |changed: &Program| 1.0 - changed.run().elapsed_ns as f64 / base.elapsed_ns as f64;
+    let most = |rows: Vec<&WhatIfRow>| rows.iter().map(|row| row.saving).fold(0.0, f64::max);
+    for (function, speedup) in [("middle", f64::INFINITY), ("hold", f64::INFINITY), ("hold", 2.0)] {
+        let (truth, told) = (saved(&program.sped_up(function, speedup)), most(rows(&view, function, speedup)));
+        assert!(truth > 0.3 && (told - truth).abs() < 0.1, "{function} ×{speedup}: {told}, truth {truth}");
+    }
+    let (truth, told) = (saved(&unpinned), most(rows(&view, "[CPUs]", f64::INFINITY)));
+    assert!(truth > 0.3 && (told - truth).abs() < 0.1, "{told}, truth {truth}");
+    let times = totals(&base.profile).scheduled.unwrap();
+    assert!(times.pinned_ns > 2_000_000 && times.others_ns * 10 < times.pinned_ns, "{times:?}");
+    let competes = |program: &Program| {
+        let findings = summary(&program.run().profile).into_iter();
+        findings.map(|row| row.finding).find(|finding| finding.contains("compete for CPU 0"))
+    };
+    assert!(competes(&program).is_some_and(|finding| finding.starts_with("3 threads")), "{:?}", competes(&program));
+    assert_eq!(competes(&unpinned), None);
+}
+
 /// Waits that come too fast are only summed up by thread, place and who ends them: the client's are as long as what the server does,
 /// its own short waits included.
 #[test]
@@ -126,7 +170,7 @@ fn summed_up_waits_for_a_server_shrink_with_the_servers_own() {
 /// Nothing says who holds a file's lock. Who gives it free has held it, also while it slept.
 #[test]
 fn a_sleep_under_a_lock_without_an_owner_is_what_others_wait_for() {
-    let script = |name: &str, steps: &[_]| Script { name: name.to_owned(), steps: steps.to_vec() };
+    let script = |name: &str, steps: &[_]| Script { name: name.to_owned(), steps: steps.to_vec(), ..Script::default() };
     let main = [
         ("main", Do::Spawn(1)),
         ("pause", Do::Sleep(200_000.0)),

@@ -206,6 +206,10 @@ struct vm_area_struct {
 	struct file *vm_file;
 };
 
+struct cpumask {
+	unsigned long bits[4];
+};
+
 struct task_struct {
 	struct thread_info thread_info;
 	unsigned int __state;
@@ -214,6 +218,8 @@ struct task_struct {
 	int on_cpu;
 	int on_rq;
 	int prio;
+	int nr_cpus_allowed;
+	const struct cpumask *cpus_ptr;
 	int exit_state;
 	int pagefault_disabled;
 	struct sched_entity se;

@@ -12,6 +12,7 @@
 #define SCHED_MAX_PARALLELISM 1024 /* more active threads count as this many in the histogram, not in criticality */
 #define SCHED_MAX_APPLICATIONS 256
 #define SCHED_MAX_THREADS 16384 /* live at once */
+#define SCHED_ALLOWED_WORDS 4  /* of 64 CPUs */
 #define SCHED_ROOT_CGROUP 1    /* the number of the root of cgroups (version 2) */
 #define SCHED_FRACTION_BITS 16 /* of criticality in fixed point */
 
@@ -52,6 +53,9 @@ struct sched_task {
 	__u64 criticality; /* fixed point, ns << SCHED_FRACTION_BITS */
 	__u64 unattributed; /* the same: gained since the last sample */
 	__u64 running_ns, runnable_ns, blocked_ns;
+	__u64 allowed[SCHED_ALLOWED_WORDS]; /* CPUs that it may use: the first ones of the machine */
+	__u32 allowed_count; /* all of them; 0: unknown, and then so is `priority` */
+	__s32 priority; /* as the kernel orders them: 120 and more or less by its nice value; less than 100: real-time */
 	char comm[16];
 };
 

@@ -238,6 +238,19 @@ static __always_inline void forget(struct task_struct *task, struct sched_slot *
 	free_slot(slot);
 }
 
+/* Where the thread may run, and how much it counts beside others. */
+static __always_inline void tell_place(struct task_struct *task, struct sched_task *record)
+{
+	/* A mask is as long as the kernel has CPUs. */
+	__u64 size = bpf_core_type_size(struct cpumask);
+
+	if (size > sizeof(record->allowed))
+		size = sizeof(record->allowed);
+	bpf_probe_read_kernel(record->allowed, size, (void *)BPF_CORE_READ(task, cpus_ptr));
+	record->allowed_count = BPF_CORE_READ(task, nr_cpus_allowed);
+	record->priority = BPF_CORE_READ(task, prio);
+}
+
 /* Tells user space of a thread: it came, changed or went. `there` is 0 if its task is not. */
 __noinline int tell_task(struct sched_slot *slot, __u32 event, __u64 now, __u32 there)
 {
@@ -274,10 +287,15 @@ __noinline int tell_task(struct sched_slot *slot, __u32 event, __u64 now, __u32 
 	record->runnable_ns =
 		slot->thread.active_ns > slot->thread.running_ns ? slot->thread.active_ns - slot->thread.running_ns : 0;
 	record->blocked_ns = slot->thread.blocked_ns;
+	__builtin_memset(record->allowed, 0, sizeof(record->allowed));
+	record->allowed_count = 0;
+	record->priority = 0;
 	record->comm[0] = 0;
-	if (there)
+	if (there) {
+		tell_place(task_of(slot), record);
 		bpf_probe_read_kernel_str(record->comm, sizeof(record->comm),
 					  &task_of(slot)->comm);
+	}
 	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
 	return 0;
 }

@@ -69,8 +69,11 @@ pub struct SchedSession {
     pub end_ns: i64,
 }
 
+/// [`Task::nice`] of a real-time thread: it goes before all others.
+pub const REAL_TIME: i32 = -100;
+
 /// One thread as the scheduler saw it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Task {
     /// Process it belongs to.
     pub process: ProcessId,
@@ -96,6 +99,10 @@ pub struct Task {
     pub blocked_ns: i64,
     /// Of `criticality_ns`, what no sample or stack covers, ns.
     pub unattributed_ns: i64,
+    /// CPUs that it was allowed to use in the end, as the kernel lists them (`0-3,8`); empty if unknown.
+    pub allowed_cpus: String,
+    /// Its nice value in the end, or [`REAL_TIME`].
+    pub nice: i32,
 }
 
 /// Time at one degree of parallelism.

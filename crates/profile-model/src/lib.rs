@@ -18,8 +18,8 @@ mod wait;
 mod walk;
 
 pub use criticality::{
-    CallStack, FrameId, Origin, OtherThread, Parallelism, SchedSample, SchedSession, SchedTables, SchedWait, Slice,
-    Space, StackFrame, StackId, TIME_LIMIT, Task, TaskId, TimedSample, WaitKind,
+    CallStack, FrameId, Origin, OtherThread, Parallelism, REAL_TIME, SchedSample, SchedSession, SchedTables, SchedWait,
+    Slice, Space, StackFrame, StackId, TIME_LIMIT, Task, TaskId, TimedSample, WaitKind,
 };
 pub use feature::{
     Dependence, Feature, FeatureId, FeatureRegion, FeatureSession, FeatureTables, FeatureVariable, HOT_LOOP,

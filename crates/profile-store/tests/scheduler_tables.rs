@@ -210,7 +210,7 @@ prop_compose! {
 
 prop_compose! {
     fn tables()(
-        tasks in prop::collection::vec((prop::option::of(0_u32..3), any::<i32>(), text(), text(), any::<[i64; 7]>()), 3),
+        tasks in prop::collection::vec((prop::option::of(0_u32..3), any::<i32>(), text(), text(), any::<[i64; 9]>()), 3),
         parallelism in prop::collection::vec((prop::option::of(0_u32..1), any::<i32>(), any::<i64>()), 0..4),
         frames in prop::collection::vec(frame(), 5),
         stacks in prop::collection::vec((prop::collection::vec(0_u32..5, 0..6), any::<bool>(), any::<u128>()), 4),
@@ -224,7 +224,7 @@ prop_compose! {
             tasks: tasks.into_iter().map(|(parent, tid, name, group, n)| Task {
                 process: 0, parent, tid, name, group, start_ns: n[0], end_ns: n[1], criticality_ns: n[2],
                 running_ns: n[3], runnable_ns: n[4], blocked_ns: n[5], unattributed_ns: n[6],
-            }).collect(),
+                allowed_cpus: n[7].to_string(), nice: n[8] as i32 }).collect(),
             parallelism: parallelism.into_iter().map(|(process, n, ns)| Parallelism { process, n, ns }).collect(),
             frames,
             stacks: stacks.into_iter().map(|(frames, complete, linked)| CallStack {

@@ -93,6 +93,7 @@ mod tests {
             runnable_ns: 0,
             blocked_ns: 0,
             unattributed_ns: 0,
+            ..Task::default()
         }
     }
 

@@ -90,6 +90,7 @@ mod tests {
             runnable_ns: 0,
             blocked_ns: 0,
             unattributed_ns: 0,
+            ..Task::default()
         };
         join(&mut profile, &[task(0, 40, 600), task(2, 880, 950)]);
         let times: Vec<_> = profile

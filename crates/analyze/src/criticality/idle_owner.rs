@@ -170,6 +170,7 @@ mod tests {
             runnable_ns: 0,
             blocked_ns: 0,
             unattributed_ns: 0,
+            ..Task::default()
         };
         SchedTables { tasks: (0..3).map(task).collect(), waits, ..SchedTables::default() }
     }

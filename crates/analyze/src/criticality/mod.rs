@@ -57,9 +57,11 @@ pub use thread::{CriticalGroupRow, CriticalThreadRow};
 pub(crate) use unplaced::idle_without_stack_ns;
 pub(crate) use unplaced::unplaced_group;
 pub use wait::{CriticalWaitRow, HolderShare, OtherThreadRow};
+pub(crate) use what_if::{CONTENTION, PINNED};
 pub use what_if::{WhatIfRow, WhatIfScope};
 
 use crate::names::file_name;
+use crate::sharing::Sharing;
 use crate::{Names, Selection};
 use call_path::{CallPaths, PathId};
 use holder::Holders;
@@ -147,8 +149,22 @@ pub struct CriticalityView {
     pub graph: WaitGraph,
     /// What other programs took of the run: savings are known as much less exactly.
     pub contention: Contention,
+    /// The threads that share too few CPUs since they are pinned to them, for the findings.
+    #[serde(skip)]
+    pub pinned: Option<Pinned>,
     /// What speed-ups would save, most first; empty in an estimate.
     pub what_if: Vec<WhatIfRow>,
+}
+
+/// Threads that may not leave some CPUs, of which there are less than of them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Pinned {
+    /// The CPUs, as the kernel lists them.
+    pub cpus: String,
+    /// How many threads.
+    pub threads: usize,
+    /// Time that they, and others pinned elsewhere, waited for another, while the program had other CPUs, ns.
+    pub ns: i64,
 }
 
 impl CriticalityView {
@@ -175,6 +191,7 @@ struct Source<'a> {
     /// Part of the run that the recording itself is estimated to have taken.
     overhead: f64,
     contention: Contention,
+    sharing: Sharing,
     servers: Servers,
     /// File name of each process's program.
     programs: Vec<&'a str>,
@@ -193,6 +210,7 @@ impl<'a> Source<'a> {
         let gains = shared_gain::shares(tables);
         let overhead = profile.meta.overhead_estimate.clamp(0.0, 0.9);
         let contention = Contention::of(profile);
+        let sharing = Sharing::new(&tables.tasks, session.cpus);
         let servers = Servers::of(profile);
         let programs = profile.processes.iter().map(|process| file_name(&process.executable)).collect();
         Self {
@@ -207,6 +225,7 @@ impl<'a> Source<'a> {
             correction,
             overhead,
             contention,
+            sharing,
             servers,
             programs,
         }
@@ -369,6 +388,11 @@ fn rows(profile: &Profile, source: &Source<'_>) -> CriticalityView {
         waits: wait::rows(source),
         graph: WaitGraph::default(),
         contention: source.contention,
+        pinned: source.sharing.most_pinned().map(|(cpus, threads)| Pinned {
+            cpus: cpus.to_owned(),
+            threads,
+            ns: crate::totals::scheduled(profile).map_or(0, |times| times.pinned_ns),
+        }),
         what_if: Vec::new(),
     }
 }

@@ -5,7 +5,7 @@ use transect_profile_model::{TIME_LIMIT, WaitKind};
 
 use super::words::{percent, shell, time};
 use super::{Confidence, FindingKind, FindingRow, Place};
-use crate::criticality::{GO_MONITOR, GO_SCHEDULER};
+use crate::criticality::{GO_MONITOR, GO_SCHEDULER, PINNED};
 use crate::{CriticalWaitRow, CriticalityView, OtherThreadRow, PathState, WhatIfRow, WhatIfScope};
 
 /// Part of the elapsed time from which something is worth a look, 0–100.
@@ -34,6 +34,7 @@ pub(super) fn find(view: &CriticalityView, findings: &mut Vec<FindingRow>) -> bo
     findings.extend(locks.into_iter().chain(others).map(|(finding, _)| finding));
     findings.extend(serial);
     findings.extend(crowded(view, 0));
+    findings.extend(pinned(view));
     explains
 }
 
@@ -356,6 +357,36 @@ pub(super) fn crowded(view: &CriticalityView, at_locks_ns: i64) -> Option<Findin
         saves_percent: Some(share(view, critical)),
         confidence: Some(Confidence::Exact),
         place: Place { thread_group: Some(first.group.clone()), ..Place::default() },
+    })
+}
+
+/// Threads that wait for one another on the CPUs that they are pinned to, while the program may use others.
+pub(super) fn pinned(view: &CriticalityView) -> Option<FindingRow> {
+    let pinned = view.pinned.as_ref()?;
+    let row = view.what_if.iter().find(|row| row.object == PINNED && row.speedup.is_infinite())?;
+    if row.saving_high * 100.0 < LEAST_PERCENT {
+        return None;
+    }
+    let cpus = if pinned.cpus.contains(['-', ',']) { "CPUs" } else { "CPU" };
+    Some(FindingRow {
+        finding: format!(
+            "{} threads of the program compete for {cpus} {}, to which they are pinned",
+            pinned.threads, pinned.cpus
+        ),
+        evidence: format!(
+            "threads could have run for {} (summed) on others of the program's {} CPUs; on all of them the run would take up to {} less of its {}",
+            time(pinned.ns),
+            view.cpus,
+            time(row.saving_high_ns),
+            time(view.run_ns()),
+        ),
+        view: "criticality".to_owned(),
+        next: "Let them use more CPUs (sched_setaffinity, taskset): --view criticality".to_owned(),
+        kind: FindingKind::Oversubscription,
+        percent: row.saving_high * 100.0,
+        saves_percent: Some(row.saving_high * 100.0),
+        confidence: Some(Confidence::Interval),
+        place: Place::default(),
     })
 }
 

@@ -82,6 +82,7 @@ fn task(lane: TaskId, end: i64) -> Task {
         runnable_ns: 0,
         blocked_ns: 0,
         unattributed_ns: 0,
+        ..Task::default()
     }
 }
 

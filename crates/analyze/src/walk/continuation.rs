@@ -412,6 +412,7 @@ mod tests {
                 runnable_ns: 0,
                 blocked_ns: 600 * MS,
                 unattributed_ns: 0,
+                ..Task::default()
             });
         }
         let wait = |task, kind, stack, begin: i64, end: i64, waker: Option<TaskId>| SchedWait {

@@ -3,7 +3,7 @@
 use transect_analyze::synthetic::{Do, Program, Script, Step};
 
 fn script(name: &str, steps: Vec<Step>) -> Script {
-    Script { name: name.into(), steps }
+    Script { name: name.into(), steps, ..Script::default() }
 }
 
 /// Numbers around 1.0 that look random.

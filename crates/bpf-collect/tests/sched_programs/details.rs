@@ -1,6 +1,6 @@
 //! What records say of single waits, and to whom threads are counted.
 
-use transect_bpf_collect::record::{Record, sched_wait};
+use transect_bpf_collect::record::{Record, sched_task, sched_wait, task_event};
 
 use crate::kernel::{Fields, Kernel, Request, SOCKET, USER_WORDS};
 
@@ -242,6 +242,51 @@ fn a_wait_whose_end_was_missed_is_told_at_the_next_switch() {
         kernel.set_task(1, RUNNING);
         kernel.switch(false, 0, 1);
     }
+}
+
+/// A thread is woken at 5 ms, is told to have a CPU 3 µs later and ends after 10 µs on it; by the kernel's account it had it for `ran`.
+fn ended_after(ran: u64) -> sched_task {
+    const WOKEN: u64 = 5_000_000;
+    let mut kernel = followed(&[1000, 1001]);
+    kernel.set_task(2, BLOCKED);
+    kernel.switch(false, 2, 0);
+    kernel.set_now(WOKEN);
+    kernel.waking(0, 2);
+    kernel.wakeup(2, false);
+    kernel.set_task(2, RUNNING);
+    kernel.set_now(WOKEN + 3_000);
+    kernel.switch(false, 0, 2);
+    kernel.set_ran(2, ran);
+    kernel.set_now(WOKEN + 13_000);
+    kernel.set_task(2, Fields { state: 0x80, on_cpu: true, exiting: true, ..Fields::default() });
+    kernel.switch(false, 2, 0);
+    let mut ended = None;
+    kernel.records(|record| {
+        if let Record::Task(task) = record
+            && task.event == task_event::EXIT
+        {
+            ended = Some(task);
+        }
+    });
+    ended.unwrap()
+}
+
+/// The switch to a thread is told some time after it has begun.
+#[test]
+fn time_on_a_cpu_begins_by_the_kernels_account() {
+    let times = |ran| {
+        let ended = ended_after(ran);
+        (ended.running_ns, ended.runnable_ns)
+    };
+    assert_eq!(times(12_000), (12_000, 1_000));
+    assert_eq!(times(90_000), (13_000, 0), "not before it was woken");
+    assert_eq!(times(9_000), (10_000, 3_000), "interrupts are not counted there");
+}
+
+#[test]
+fn a_threads_end_tells_where_it_could_run() {
+    let ended = ended_after(0);
+    assert_eq!((ended.allowed, ended.allowed_count, ended.priority), ([3, 0, 0, 0], 2, 120));
 }
 
 /// Where a thread waits for the first time no other wait would have its stack, so that one is described whatever others cost.

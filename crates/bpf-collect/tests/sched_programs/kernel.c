@@ -303,6 +303,8 @@ void kernel_reset(__u32 allowed, __u32 processes_apart)
 	now = 0;
 }
 
+static const struct cpumask all_cpus = { { 3 } };
+
 void kernel_new_task(__u32 index, __u32 tid, __u32 leader, __u32 parent)
 {
 	struct mock_task *mock = &tasks[index];
@@ -319,6 +321,9 @@ void kernel_new_task(__u32 index, __u32 tid, __u32 leader, __u32 parent)
 	if (!tasks[parent].task.group_leader)
 		tasks[parent].task.group_leader = &tasks[parent].task;
 	mock->task.stack = kernel_stack;
+	mock->task.cpus_ptr = &all_cpus;
+	mock->task.nr_cpus_allowed = 2;
+	mock->task.prio = 120;
 	strcpy(mock->task.comm, "task");
 }
 

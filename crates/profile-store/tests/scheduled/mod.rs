@@ -42,6 +42,8 @@ pub fn scheduled(threads: u32, rounds: u32) -> Profile {
             runnable_ns: 5,
             blocked_ns: 992_999_995,
             unattributed_ns: 3,
+            allowed_cpus: if main { String::new() } else { "0-3,8".into() },
+            nice: 5 - number as i32,
         });
     }
     for n in 0..5 {

@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap as HashMap;
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity};
 use transect_bpf_collect::record::{sched_task, task_event};
+use transect_profile_model::REAL_TIME;
 
 /// Programs pin their threads as they start, so these are looked at again soon, then ever more seldom.
 const FIRST_LOOK: Duration = Duration::from_millis(50);
@@ -91,6 +92,53 @@ impl Affinities {
     }
 }
 
+/// CPUs that a thread may use, as the kernel lists them; empty if not all of them are known. Behind those of the machine a mask of
+/// the kernel's holds anything: so many as are allowed count.
+pub fn allowed_cpus(record: &sched_task) -> String {
+    let bits =
+        |(place, word): (u32, u64)| (0..64).filter(move |bit| word >> bit & 1 == 1).map(move |bit| place * 64 + bit);
+    let cpus: Vec<u32> = (0..).zip(record.allowed).flat_map(bits).take(record.allowed_count as usize).collect();
+    if cpus.len() < record.allowed_count as usize {
+        return String::new();
+    }
+    let mut ranges: Vec<(u32, u32)> = Vec::new();
+    for cpu in cpus {
+        match ranges.last_mut().filter(|(_, last)| *last + 1 == cpu) {
+            Some((_, last)) => *last = cpu,
+            None => ranges.push((cpu, cpu)),
+        }
+    }
+    let range = |&(first, last): &(u32, u32)| if first == last { first.to_string() } else { format!("{first}-{last}") };
+    ranges.iter().map(range).collect::<Vec<_>>().join(",")
+}
+
+/// A thread's nice value, or that it is a real-time one; 0 if unknown.
+pub fn nice(record: &sched_task) -> i32 {
+    match record.priority {
+        _ if record.allowed_count == 0 => 0,
+        priority @ 100..140 => priority - 120,
+        _ => REAL_TIME,
+    }
+}
+
+/// Writes down where a thread that lives may run, and how much it counts beside others.
+pub fn place(task: &mut sched_task) {
+    let Some(set) = Pid::from_raw(task.tid).and_then(|tid| sched_getaffinity(Some(tid)).ok()) else { return };
+    let Some(priority) = priority(task.tid) else { return };
+    for (place, word) in task.allowed.iter_mut().enumerate() {
+        *word = (0..64).filter(|bit| set.is_set(place * 64 + bit)).fold(0, |word, bit| word | 1 << bit);
+    }
+    (task.allowed_count, task.priority) = (set.count(), priority);
+}
+
+/// See [`sched_task::priority`].
+fn priority(tid: i32) -> Option<i32> {
+    let stat = std::fs::read_to_string(format!("/proc/{tid}/stat")).ok()?;
+    // The name may hold anything; after it the priority is the sixteenth field.
+    let priority: i32 = stat.rsplit_once(')')?.1.split_whitespace().nth(15)?.parse().ok()?;
+    Some(priority + 100)
+}
+
 /// CPUs in any of the sets; `None` without sets.
 fn union(sets: impl Iterator<Item = CpuSet>) -> Option<u32> {
     let mut all = CpuSet::new();
@@ -120,6 +168,23 @@ mod tests {
         assert_eq!(union([set(&[0]), set(&[0]), set(&[0, 3])].into_iter()), Some(2));
         assert_eq!(union([set(&[1]), set(&[2])].into_iter()), Some(2), "threads that are pinned apart");
         assert_eq!(union(std::iter::empty()), None);
+    }
+
+    #[test]
+    fn cpus_are_listed_as_the_kernel_does_and_only_if_all_are_known() {
+        let task =
+            |allowed, allowed_count, priority| sched_task { allowed, allowed_count, priority, ..Default::default() };
+        let some = task([0b1_0000_1111, 1, 0, 1 << 63], 7, 135);
+        assert_eq!((allowed_cpus(&some).as_str(), nice(&some)), ("0-3,8,64,255", 15));
+        assert_eq!(allowed_cpus(&task([u64::MAX; 4], 300, 120)), "", "the machine has more than are told");
+        assert_eq!(allowed_cpus(&task([2, u64::MAX, 0, 0], 1, 120)), "1", "a machine of less than 64 CPUs");
+        assert_eq!(nice(&task([1, 0, 0, 0], 1, 49)), REAL_TIME);
+        assert_eq!(nice(&task([0; 4], 0, 0)), 0, "unknown");
+        let mut own = sched_task { tid: rustix::thread::gettid().as_raw_nonzero().get(), ..Default::default() };
+        place(&mut own);
+        let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+        let listed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap().trim();
+        assert_eq!(allowed_cpus(&own), listed);
     }
 
     #[test]

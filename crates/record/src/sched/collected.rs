@@ -13,6 +13,7 @@ use transect_profile_model::{
     SchedSample, SchedSession, SchedTables, SchedWait, Slice, StackFrame, StackId, Task, TaskId, TimedSample,
 };
 
+use super::affinity::{allowed_cpus, nice};
 use super::agent_time::{AgentTime, room_of_work};
 use super::brief::BriefWaits;
 use super::call_stack::{RawStacks, StackNumber};
@@ -92,6 +93,8 @@ pub struct Collected {
     pub processes: Vec<Process>,
     /// Components that the tables refer to.
     pub components: Vec<Component>,
+    /// Of them, by process id, those that serve requests.
+    listening: Vec<i32>,
     /// What was not seen.
     pub loss: Vec<Loss>,
     /// Waits and slices.
@@ -301,9 +304,12 @@ impl Gathered {
         };
         let loss = self.loss(totals, &naming, &stacks, names.refused, unseen);
         let components = std::mem::take(&mut naming.components);
+        let serving = self.tasks.all().filter(|(_, task)| task.listens).map(|(_, task)| task.record.tgid);
+        let listening = serving.filter_map(|tgid| processes.ns_tgids.get(&tgid).copied()).collect();
         Ok(Collected {
             tables,
             session,
+            listening,
             processes: processes.rows,
             components,
             loss,
@@ -360,6 +366,8 @@ impl Gathered {
                 runnable_ns: record.runnable_ns as i64,
                 blocked_ns: record.blocked_ns as i64,
                 unattributed_ns: whole_ns(record.criticality),
+                allowed_cpus: allowed_cpus(record),
+                nice: nice(record),
             }
         });
         (tasks.collect(), rows)
@@ -572,6 +580,7 @@ impl Collected {
             *component = components[*component as usize];
         }
         profile.sched = self.tables;
+        profile.meta.listening = self.listening;
         let name = if self.session.estimate { "samples" } else { "sched" };
         profile.meta.criticality = Some(self.session);
         profile.meta.collectors.push(name.to_owned());

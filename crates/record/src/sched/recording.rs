@@ -603,9 +603,11 @@ fn totals(
     drift: u64,
     without_samples: &Option<String>,
 ) -> Result<Totals, RecordError> {
+    let mut open = collector.open_threads(now)?;
+    open.iter_mut().for_each(|open| super::affinity::place(&mut open.task));
     Ok(Totals {
         applications: collector.totals(now)?,
-        open: collector.open_threads(now)?,
+        open,
         lost: collector.lost(),
         drift,
         now,

@@ -145,6 +145,7 @@ mod tests {
             runnable_ns: 0,
             blocked_ns: 0,
             unattributed_ns,
+            ..Task::default()
         }
     }
 

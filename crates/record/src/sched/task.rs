@@ -15,6 +15,8 @@ pub struct RawTask {
     pub known: bool,
     /// It was there when the recording began.
     pub seeded: bool,
+    /// Its process had a socket for connections when the recording began.
+    pub listens: bool,
     /// First instant observed, ns of the monotonic clock; 0 until known.
     pub begin: u64,
     /// When it ended; 0 while it runs.
@@ -65,6 +67,13 @@ impl RawTasks {
         self.tasks.get(&number)
     }
 
+    /// The thread's process waits for connections.
+    pub fn listens(&mut self, number: u32) {
+        if let Some(task) = self.get_or_add(number) {
+            task.listens = true;
+        }
+    }
+
     /// Takes in a record of a thread.
     pub fn update(&mut self, record: &sched_task) {
         let Some(task) = self.get_or_add(record.task) else { return };
@@ -76,10 +85,14 @@ impl RawTasks {
         let late = task.known && record.time < task.record.time;
         if !late {
             let name = task.record.comm;
+            let place = (task.record.allowed, task.record.allowed_count, task.record.priority);
             task.record = *record;
             // Totals that are read at the end, and ends that were noticed late, come without a name.
             if record.comm[0] == 0 {
                 task.record.comm = name;
+            }
+            if record.allowed_count == 0 {
+                (task.record.allowed, task.record.allowed_count, task.record.priority) = place;
             }
         }
         (task.record.parent, task.record.parent_tgid) = (parent, parent_tgid);

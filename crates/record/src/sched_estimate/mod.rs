@@ -47,6 +47,7 @@ pub fn estimate(profile: &mut Profile) {
             runnable_ns: 0,
             blocked_ns: row.wait_ns,
             unattributed_ns: 0,
+            ..Task::default()
         });
         add_samples(profile, task, criticality_ns, row.busy_ns, &mut stacks, &mut tables);
     }

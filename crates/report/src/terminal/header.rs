@@ -61,6 +61,13 @@ pub(crate) fn header(
             &format!("other programs had the CPUs: threads could have run for {others} (summed) and had none"),
         );
     }
+    if let Some(times) = totals.scheduled.filter(|times| times.pinned_ns * 4 > times.on_cpu_ns) {
+        let pinned = duration(times.pinned_ns);
+        let text = format!(
+            "threads are pinned to the same CPUs and wait for one another: they could have run for {pinned} (summed) on others"
+        );
+        page.wrapped(10, Role::Warning, &text);
+    }
     losses(page, loss);
 }
 

@@ -356,6 +356,7 @@ pub fn view() -> CriticalityView {
             .collect(),
         waits: waits(),
         graph: graph(),
+        pinned: None,
         what_if: what_if(),
         ..CriticalityView::default()
     }

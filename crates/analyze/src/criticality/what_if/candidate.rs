@@ -19,6 +19,15 @@ const FUNCTIONS: usize = 10;
 const WAITS: usize = 6;
 /// A function below this part of the busy time, or a wait below this part of the elapsed time, is not asked about.
 const LEAST: f64 = 0.005;
+/// The path of what is waited for a CPU, and the object of what is because threads are pinned.
+const CPUS: &str = "[CPUs]";
+pub(crate) const PINNED: &str = "pinned";
+/// The path of what threads wait for locks.
+pub(crate) const CONTENTION: &str = "[contention]";
+/// Locks, and the part of the elapsed time for which threads wait for one at least.
+const LOCKS: usize = 3;
+const LEAST_CONTENTION: f64 = 0.05;
+
 /// What a candidate is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum What {
@@ -26,8 +35,12 @@ pub(super) enum What {
     Code(Code),
     /// Waits by row, and the call that waits, if it is known: what it takes of a CPU, and the queue for one after it.
     Waits(Vec<u32>, Option<Code>),
+    /// Waits for a lock by row, while what is done under it takes its time still: a lock that is split, or given back earlier.
+    Contention(Vec<u32>),
     /// More CPUs.
     Cpus,
+    /// All CPUs for threads that are pinned to some.
+    Unpinned,
 }
 
 /// One thing to speed up.
@@ -100,15 +113,20 @@ pub(super) fn candidates(source: &Source<'_>) -> Vec<Candidate> {
         found.push(code(source, Code::Inclusive(function), function, &inclusive[&function], WhatIfScope::Inclusive));
     }
     found.extend(waits(source));
+    found.extend(contention(source));
+    let cpus = |what, object: &str| Candidate {
+        what,
+        path: CPUS.to_owned(),
+        scope: WhatIfScope::Wait,
+        kind: Some(WaitKind::RunQueue),
+        object: object.to_owned(),
+        stack: Vec::new(),
+    };
     if source.tables.parallelism.iter().any(|row| i64::from(row.n) > source.session.cpus) {
-        found.push(Candidate {
-            what: What::Cpus,
-            path: "[CPUs]".to_owned(),
-            scope: WhatIfScope::Wait,
-            kind: Some(WaitKind::RunQueue),
-            object: String::new(),
-            stack: Vec::new(),
-        });
+        found.push(cpus(What::Cpus, ""));
+    }
+    if source.sharing.is_pinned() {
+        found.push(cpus(What::Unpinned, PINNED));
     }
     found
 }
@@ -148,6 +166,30 @@ fn code(source: &Source<'_>, what: Code, function: FunctionId, sum: &Sum, scope:
         object: String::new(),
         stack: sum.most.map_or_else(Vec::new, |(_, path)| source.paths.names(path)),
     }
+}
+
+/// Locks that threads of the program wait for most.
+fn contention(source: &Source<'_>) -> Vec<Candidate> {
+    let mut locks: FxHashMap<(WaitKind, u32), (i64, Vec<u32>)> = FxHashMap::default();
+    for (row, wait) in source.tables.waits.iter().enumerate() {
+        if matches!(wait.kind, WaitKind::Mutex | WaitKind::Rwlock) {
+            let (ns, rows) = locks.entry((wait.kind, source.objects.of(row))).or_default();
+            *ns += wait.ns;
+            rows.push(row as u32);
+        }
+    }
+    let least = (source.session.busy_ns + source.session.idle_ns) as f64 * LEAST_CONTENTION;
+    let mut locks: Vec<_> = locks.into_iter().filter(|(_, (ns, _))| *ns as f64 >= least).collect();
+    locks.sort_by_key(|&(key, (ns, _))| (Reverse(ns), key));
+    let candidate = |((kind, object), (_, rows))| Candidate {
+        what: What::Contention(rows),
+        path: CONTENTION.to_owned(),
+        scope: WhatIfScope::Wait,
+        kind: Some(kind),
+        object: source.objects.name(object).to_owned(),
+        stack: Vec::new(),
+    };
+    locks.into_iter().take(LOCKS).map(candidate).collect()
 }
 
 /// Waits that no other thread ends: files, sockets, sleeps, time-outs.

@@ -14,33 +14,41 @@ pub(super) fn class(n: i32) -> usize {
     CLASS_FROM.iter().rposition(|&from| n >= from).unwrap_or(0)
 }
 
-/// Fills in the pieces' demand. While *n* threads share *P* CPUs, each gets min(1, P / n) of one.
+/// Fills in the pieces' demand. While *n* threads share *P* CPUs, each gets min(1, P / n) of one; or what its place leaves it.
 pub(super) fn measure(trace: &mut Trace, source: &Source<'_>, timelines: &Timelines) {
-    let cpus = source.session.cpus.max(1) as f64;
-    let mut edges: Vec<(i64, i32)> = Vec::with_capacity(trace.pieces.len() * 2);
+    let sharing = &source.sharing;
+    let groups = sharing.groups();
+    let mut edges: Vec<(i64, i32, usize)> = Vec::with_capacity(trace.pieces.len() * 2);
     for piece in &trace.pieces {
-        edges.push((piece.start_ns, 1));
-        edges.push((piece.end_ns, -1));
+        edges.push((piece.start_ns, 1, sharing.group(piece.task)));
+        edges.push((piece.end_ns, -1, sharing.group(piece.task)));
     }
     edges.sort_unstable();
     let mut times: Vec<i64> = Vec::new();
+    // Of each instant one for each group.
     let mut sums: Vec<[f64; CLASSES]> = Vec::new();
-    let (mut n, mut sum) = (0, [0.0; CLASSES]);
-    for (at, change) in edges {
+    let mut sum = vec![[0.0; CLASSES]; groups];
+    let (mut n, mut active, mut rates) = (0, vec![0_usize; groups], vec![1.0; groups]);
+    for (at, change, group) in edges {
         if let Some(&before) = times.last().filter(|&&before| before < at)
             && n > 0
         {
-            sum[class(n)] += (at - before) as f64 * (cpus / f64::from(n)).min(1.0);
+            sharing.rates(&active, &mut rates);
+            for (sum, rate) in sum.iter_mut().zip(&rates) {
+                sum[class(n)] += (at - before) as f64 * rate;
+            }
         }
         if times.last() != Some(&at) {
             times.push(at);
-            sums.push(sum);
+            sums.extend(&sum);
         }
         n += change;
+        active[group] = active[group].saturating_add_signed(change as isize);
     }
     let merged = merged_density(trace, source, timelines);
     for (piece, merged) in trace.pieces.iter_mut().zip(merged) {
-        let find = |at: i64| times.binary_search(&at).map_or([0.0; CLASSES], |place| sums[place]);
+        let group = sharing.group(piece.task);
+        let find = |at: i64| times.binary_search(&at).map_or([0.0; CLASSES], |place| sums[place * groups + group]);
         let (from, to) = (find(piece.start_ns), find(piece.end_ns));
         for class in 0..CLASSES {
             piece.demand[class] = ((to[class] - from[class]) * (1.0 - merged)) as f32;

@@ -9,6 +9,7 @@ use super::super::tally::Tally;
 use super::density::{Code, Density};
 use super::timeline::Timelines;
 use super::trace::{Step, Trace};
+use crate::sharing::Span;
 
 /// Locks looked at.
 const LOCKS: usize = 6;
@@ -30,7 +31,7 @@ pub(super) struct Held {
     /// Share of its time at each place: path of the holder.
     places: Vec<(u32, f64)>,
     /// Holders of some of its waits, and from when to when.
-    followed: Vec<(u32, (i64, i64))>,
+    followed: Vec<Span>,
     /// Share of that time in which the holder waited for what is outside of the program.
     blocked: f64,
     /// Somebody waits for it nearly all the time: then each who gives it back wakes one.
@@ -104,7 +105,7 @@ struct Sum {
     merged_ns: i64,
     places: Tally<u32>,
     spans: Vec<(i64, i64)>,
-    followed: Vec<(u32, (i64, i64))>,
+    followed: Vec<Span>,
 }
 
 /// The locks that were waited for longest.
@@ -196,10 +197,21 @@ fn lock(
     let waited = ((union(sum.spans) + sum.merged_ns) as f64).min(elapsed);
     held.saturated = waited >= SATURATED * elapsed;
     // A holder that waits for a CPU needs no more of them than it gets.
-    held.least_ns = waited * (held.blocked + (1.0 - held.blocked) * crowding(&source.tables.parallelism, source));
+    held.least_ns = waited * (held.blocked + (1.0 - held.blocked) * on_cpu(source, &held.followed));
     let most = (running / (1.0 - held.blocked).max(0.05)).min(elapsed);
     held.most_ns = most.max(held.least_ns);
     held
+}
+
+/// Part of the active time of a lock's holders that had a CPU, as far as the program's own threads leave them one.
+fn on_cpu(source: &Source<'_>, followed: &[Span]) -> f64 {
+    let all = crowding(&source.tables.parallelism, source);
+    let total: i64 = followed.iter().map(|(_, (begin, end))| end - begin).sum();
+    if source.sharing.is_even() || total <= 0 {
+        return all;
+    }
+    let queued: f64 = source.sharing.queued(source.tables, followed).1.iter().sum();
+    all.min((1.0 - queued / total as f64).max(0.0))
 }
 
 /// Part of the active time that had a CPU, if all had one in turn.

@@ -20,6 +20,7 @@ mod scenario;
 pub(super) mod timeline;
 mod trace;
 
+pub(crate) use candidate::{CONTENTION, PINNED};
 use serde::{Serialize, Serializer};
 use transect_profile_model::WaitKind;
 

@@ -4,6 +4,7 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
 use super::trace::{Ending, Step, Trace};
+use crate::sharing::Sharing;
 
 /// How much of everything there is in a run.
 pub(super) struct Load<'a> {
@@ -16,7 +17,7 @@ pub(super) struct Load<'a> {
     pub limits: &'a [f64],
     /// Time of each piece's waits that were not seen one by one, ns.
     pub pauses: &'a [f64],
-    pub cpus: f64,
+    pub sharing: &'a Sharing,
 }
 
 /// When each thread had done its last step that could be done, ns since the stretch's start; `None` for threads that never
@@ -43,17 +44,23 @@ impl Ord for Instant {
 }
 
 const NOBODY: u32 = u32::MAX;
+/// Beside a real-time thread others may get nothing.
+const LEAST_RATE: f64 = 1e-9;
 
 struct Replay<'a> {
     load: &'a Load<'a>,
     now: f64,
-    /// CPU time that a thread active from the start would have got.
-    share: f64,
-    active: usize,
+    /// Of each group of threads: CPU time that one active from the start would have got, which part of a CPU each gets now, and how
+    /// many are active.
+    shares: Vec<f64>,
+    rates: Vec<f64>,
+    active: Vec<usize>,
+    /// Others are active than when the rates were looked up.
+    stale: bool,
     /// Per thread the next step.
     next: Vec<u32>,
-    /// Work ends by `share`, waits and late threads by time.
-    works: BinaryHeap<Reverse<(Instant, u32)>>,
+    /// Of each group: work ends by its share, waits and late threads by time.
+    works: Vec<BinaryHeap<Reverse<(Instant, u32)>>>,
     /// With the wait that the timer ends, if another thread may end it before.
     timers: BinaryHeap<Reverse<(Instant, u32, u32)>>,
     /// Per wait: whether it was ended before it was begun, and who waits.
@@ -73,13 +80,16 @@ impl<'a> Replay<'a> {
     fn new(load: &'a Load<'a>) -> Self {
         let trace = load.trace;
         let threads = trace.threads.len();
+        let groups = load.sharing.groups();
         Self {
             load,
             now: 0.0,
-            share: 0.0,
-            active: 0,
+            shares: vec![0.0; groups],
+            rates: vec![1.0; groups],
+            active: vec![0; groups],
+            stale: true,
             next: trace.threads.iter().map(|&(first, _)| first).collect(),
-            works: BinaryHeap::with_capacity(threads),
+            works: vec![BinaryHeap::new(); groups],
             timers: BinaryHeap::with_capacity(threads),
             fired: vec![false; trace.waits.len()],
             waiter: vec![NOBODY; trace.waits.len()],
@@ -116,28 +126,43 @@ impl<'a> Replay<'a> {
 
     /// Goes on to the next instant at which something happens.
     fn tick(&mut self) -> bool {
-        let rate = if self.active == 0 { 1.0 } else { (self.load.cpus / self.active as f64).min(1.0) };
-        let work = self.works.peek().map(|Reverse((at, _))| self.now + (at.0 - self.share) / rate);
+        if std::mem::take(&mut self.stale) {
+            self.load.sharing.rates(&self.active, &mut self.rates);
+        }
+        let end = |group: usize| {
+            let Reverse((at, _)) = self.works[group].peek()?;
+            Some((self.now + (at.0 - self.shares[group]) / self.rates[group].max(LEAST_RATE), group))
+        };
+        let work = (0..self.works.len()).filter_map(end).min_by(|a, b| a.0.total_cmp(&b.0));
         let timer = self.timers.peek().map(|Reverse((at, ..))| at.0);
         match (work, timer) {
             (None, None) => return false,
-            (Some(at), timer) if timer.is_none_or(|timer| at <= timer) => {
-                if let Some(Reverse((share, thread))) = self.works.pop() {
-                    (self.now, self.share) = (at.max(self.now), share.0.max(self.share));
-                    self.active -= 1;
+            (Some((at, group)), timer) if timer.is_none_or(|timer| at <= timer) => {
+                if let Some(Reverse((share, thread))) = self.works[group].pop() {
+                    self.go_on(at.max(self.now), Some(group));
+                    self.shares[group] = share.0.max(self.shares[group]);
+                    self.active[group] -= 1;
+                    self.stale = true;
                     self.ready.push(thread);
                 }
             }
             (_, timer) => {
                 let at = timer.unwrap_or(self.now).max(self.now);
-                self.share += (at - self.now) * rate;
-                self.now = at;
+                self.go_on(at, None);
                 if let Some(Reverse((_, thread, wait))) = self.timers.pop() {
                     self.time_out(thread, wait);
                 }
             }
         }
         true
+    }
+
+    /// Threads work until `at`; the share of a group whose work ends then is known by that.
+    fn go_on(&mut self, at: f64, but: Option<usize>) {
+        for group in (0..self.shares.len()).filter(|&group| Some(group) != but) {
+            self.shares[group] += (at - self.now) * self.rates[group];
+        }
+        self.now = at;
     }
 
     /// A thread's steps up to the next that takes time.
@@ -149,8 +174,11 @@ impl<'a> Replay<'a> {
             self.next[thread as usize] += 1;
             match step {
                 Step::Work(piece) => {
-                    self.works.push(Reverse((Instant(self.share + self.load.work[piece as usize]), thread)));
-                    self.active += 1;
+                    let group = self.load.sharing.group(thread);
+                    let end = self.shares[group] + self.load.work[piece as usize];
+                    self.works[group].push(Reverse((Instant(end), thread)));
+                    self.active[group] += 1;
+                    self.stale = true;
                     return;
                 }
                 Step::Pause(piece) => {
@@ -282,7 +310,9 @@ mod tests {
             ..Trace::default()
         };
         let (work, waits, limits) = ([100.0, 50.0], [(limit, false)], [limit]);
-        let load = Load { trace: &trace, work: &work, waits: &waits, limits: &limits, pauses: &[0.0; 2], cpus: 2.0 };
+        let sharing = Sharing::even(2);
+        let load =
+            Load { trace: &trace, work: &work, waits: &waits, limits: &limits, pauses: &[0.0; 2], sharing: &sharing };
         replay(&load)
     }
 

@@ -70,7 +70,8 @@ pub(super) fn savings(source: &Source<'_>, candidates: &[Candidate], speedups: &
     let timelines = Timelines::new(source.tables);
     let fixed = fixed_rate(source.tables, &timelines);
     let locks = held(source, &timelines);
-    let runs = (candidates.len() * (speedups.len() + 1) * 3).max(1);
+    // Each step looks at all groups.
+    let runs = (candidates.len() * (speedups.len() + 1) * 3 * source.sharing.groups()).max(1);
     let polling = Polling::new(source, &timelines);
     let stretches = |meet| stretches(source, (&timelines, &polling), &fixed, (&codes, &waits), STEPS / runs, meet);
     let (loose, strict) = (stretches(Meetings::Barriers), stretches(Meetings::AllTogether));
@@ -95,6 +96,11 @@ pub(super) fn savings(source: &Source<'_>, candidates: &[Candidate], speedups: &
                         };
                         let running = match candidate.what {
                             What::Code(code) => lock.running(source, code).max(first.map_or(0.0, sampled)),
+                            // Who holds it then keeps nobody from going on.
+                            What::Contention(ref rows) => {
+                                let is_it = |&row: &u32| lock.is_waited_for(source, row);
+                                f64::from(u8::from(rows.first().is_some_and(is_it)))
+                            }
                             _ => 0.0,
                         };
                         running + lock.waiting(source, &timelines, hit)
@@ -219,7 +225,7 @@ fn code_of(candidate: &Candidate) -> Option<Code> {
     match candidate.what {
         What::Code(code) => Some(code),
         What::Waits(_, code) => code,
-        What::Cpus => None,
+        What::Contention(_) | What::Cpus | What::Unpinned => None,
     }
 }
 
@@ -232,7 +238,7 @@ fn waits(source: &Source<'_>, candidate: &Candidate) -> bool {
 fn is_sped_up(source: &Source<'_>, candidate: &Candidate, row: u32) -> bool {
     let wait = &source.tables.waits[row as usize];
     match &candidate.what {
-        What::Waits(rows, _) => rows.binary_search(&row).is_ok(),
+        What::Waits(rows, _) | What::Contention(rows) => rows.binary_search(&row).is_ok(),
         What::Code(code) if wait.waker.is_none() && wait.holder.is_none() => {
             // A sleep, or what comes from outside, is no work of the function that waits for it.
             let of_files = wait.kind.is_of_files() || wait.kind == WaitKind::PageFault;
@@ -337,15 +343,20 @@ impl Predictor<'_> {
         let waits: Vec<(f64, bool)> = trace.waits.iter().zip(marks).map(wait).collect();
         // Who comes while the holder is in the code in question waits for what is left of that; if it comes earlier now,
         // it is first.
-        let limit = |wait: &Wait| match candidate.what {
-            What::Code(code) if self.holds(wait, code) => wait.ns * (1.0 - gain),
+        let limit = |wait: &Wait| match &candidate.what {
+            What::Code(code) if self.holds(wait, *code) => wait.ns * (1.0 - gain),
+            What::Contention(rows) if rows.binary_search(&wait.row).is_ok() => wait.ns * (1.0 - gain),
             _ => f64::INFINITY,
         };
         let limits: Vec<f64> = trace.waits.iter().map(limit).collect();
-        let cpus = self.source.session.cpus.max(1) as f64;
-        let cpus = if candidate.what == What::Cpus { cpus * speedup } else { cpus };
+        let more = match candidate.what {
+            What::Cpus => Some(self.source.sharing.times(speedup)),
+            What::Unpinned => Some(self.source.sharing.unpinned(speedup)),
+            _ => None,
+        };
+        let sharing = more.as_ref().unwrap_or(&self.source.sharing);
         let before = (trace.end_ns - trace.start_ns) as f64;
-        let done = replay(&Load { trace, work: &work, waits: &waits, limits: &limits, pauses: &pauses, cpus });
+        let done = replay(&Load { trace, work: &work, waits: &waits, limits: &limits, pauses: &pauses, sharing });
         finish(trace, &done).unwrap_or(before)
     }
 }

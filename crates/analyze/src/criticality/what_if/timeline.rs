@@ -129,6 +129,7 @@ mod tests {
             runnable_ns: 0,
             blocked_ns: 0,
             unattributed_ns: 0,
+            ..Task::default()
         };
         let waits = vec![wait(0, 900, 7), wait(100, 200, 100)];
         let timelines = Timelines::new(&SchedTables { tasks: vec![task], waits, ..SchedTables::default() });

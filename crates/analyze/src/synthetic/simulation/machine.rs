@@ -28,6 +28,8 @@ pub(super) struct Thread {
     pub spinning: bool,
     /// Since when it has its CPU; `None` without.
     pub on_cpu: Option<i64>,
+    /// Which one it has, or had.
+    pub cpu: usize,
     pub blocked_at: i64,
     pub kind: WaitKind,
     pub object: String,
@@ -85,6 +87,7 @@ impl<'a> Machine<'a> {
             left: 0.0,
             spinning: false,
             on_cpu: None,
+            cpu: 0,
             blocked_at: 0,
             kind: WaitKind::Other,
             object: String::new(),
@@ -177,22 +180,25 @@ impl<'a> Machine<'a> {
 
     fn assign_cpus(&mut self) {
         let expired = |thread: &Thread| thread.on_cpu.is_some_and(|since| self.now - since >= QUANTUM);
-        let wanting = self.turn.iter().filter(|&&id| self.threads[id].on_cpu.is_none()).count();
-        if wanting > 0 {
-            for place in 0..self.turn.len() {
-                let id = self.turn[place];
-                if expired(&self.threads[id]) {
-                    self.threads[id].on_cpu = None;
-                    self.turn.remove(place);
-                    self.turn.push_back(id);
-                    break;
-                }
-            }
+        let may = |id: usize, cpu: usize| self.program.threads[id].cpu.is_none_or(|pinned| pinned == cpu);
+        let wanted = |cpu: usize| self.turn.iter().any(|&id| self.threads[id].on_cpu.is_none() && may(id, cpu));
+        let gives = |&id: &usize| expired(&self.threads[id]) && wanted(self.threads[id].cpu);
+        if let Some(place) = self.turn.iter().position(gives)
+            && let Some(id) = self.turn.remove(place)
+        {
+            self.threads[id].on_cpu = None;
+            self.turn.push_back(id);
         }
-        let used = self.turn.iter().filter(|&&id| self.threads[id].on_cpu.is_some()).count();
-        for _ in used..self.program.cpus {
-            let Some(&id) = self.turn.iter().find(|&&id| self.threads[id].on_cpu.is_none()) else { return };
-            self.threads[id].on_cpu = Some(self.now);
+        // Who may run anywhere takes the last one: the first are pinned to.
+        for cpu in (0..self.program.cpus).rev() {
+            let taken = |&id: &usize| self.threads[id].on_cpu.is_some() && self.threads[id].cpu == cpu;
+            if self.turn.iter().any(taken) {
+                continue;
+            }
+            let may = |id: usize| self.program.threads[id].cpu.is_none_or(|pinned| pinned == cpu);
+            if let Some(&id) = self.turn.iter().find(|&&id| self.threads[id].on_cpu.is_none() && may(id)) {
+                (self.threads[id].on_cpu, self.threads[id].cpu) = (Some(self.now), cpu);
+            }
         }
     }
 

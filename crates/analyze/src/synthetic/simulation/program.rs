@@ -44,6 +44,8 @@ pub type Step = (&'static str, Do);
 pub struct Script {
     /// Name; the group is the name without trailing digits.
     pub name: String,
+    /// The CPU that it is pinned to.
+    pub cpu: Option<usize>,
     /// Its steps. Thread 0 is `main`; the others start when they are spawned.
     pub steps: Vec<Step>,
 }

@@ -130,6 +130,8 @@ impl Machine<'_> {
                 runnable_ns: thread.active_ns - thread.running_ns,
                 blocked_ns: blocked,
                 unattributed_ns: (thread.criticality >> 16) - sampled(id),
+                allowed_cpus: self.program.threads[id].cpu.map_or_else(String::new, |cpu| cpu.to_string()),
+                nice: 0,
             });
         }
         let levels = self.levels.iter().enumerate().filter(|&(_, &time)| time > 0);

@@ -21,6 +21,8 @@ pub(crate) fn columns(profile: &Profile) -> Vec<Column<'_>> {
         int64("runnable_ns", rows, |t| t.runnable_ns),
         int64("blocked_ns", rows, |t| t.blocked_ns),
         int64("unattributed_ns", rows, |t| t.unattributed_ns),
+        text("allowed_cpus", rows, |t| &t.allowed_cpus),
+        int32("nice", rows, |t| t.nice),
     ]
 }
 
@@ -37,6 +39,10 @@ pub(crate) fn read(table: &TableReader, processes: usize) -> Result<Vec<Task>, S
     let mut runnable_ns = table.int64("runnable_ns")?.into_iter();
     let mut blocked_ns = table.int64("blocked_ns")?.into_iter();
     let mut unattributed_ns = table.int64("unattributed_ns")?.into_iter();
+    // Not in older profiles.
+    let placed = table.has("allowed_cpus") && table.has("nice");
+    let mut allowed_cpus = if placed { table.text("allowed_cpus")? } else { Vec::new() }.into_iter();
+    let mut nice = if placed { table.int32("nice")? } else { Vec::new() }.into_iter();
     Ok(std::iter::from_fn(|| {
         Some(Task {
             process: process.next()?,
@@ -51,6 +57,8 @@ pub(crate) fn read(table: &TableReader, processes: usize) -> Result<Vec<Task>, S
             runnable_ns: runnable_ns.next()?,
             blocked_ns: blocked_ns.next()?,
             unattributed_ns: unattributed_ns.next()?,
+            allowed_cpus: allowed_cpus.next().unwrap_or_default(),
+            nice: nice.next().unwrap_or_default(),
         })
     })
     .collect())

@@ -169,6 +169,7 @@ fn scenario(threads: &[Thread]) -> (Vec<Event>, SchedTables, u64) {
             runnable_ns: (active - active / 2) as i64,
             blocked_ns: thread.turns.iter().map(|turn| turn.1 as i64).sum(),
             unattributed_ns: 0,
+            ..transect_profile_model::Task::default()
         });
     }
     let mut ids: Vec<u64> = threads.iter().flat_map(|thread| thread.turns.iter().map(|turn| turn.2)).collect();

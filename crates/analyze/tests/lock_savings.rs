@@ -13,7 +13,7 @@ fn jitter(seed: &mut u64) -> f64 {
 /// Threads that prepare by themselves and update under a lock, or under one each.
 fn updating(threads: usize, cpus: usize, (critical, private): (f64, f64), split: bool) -> Program {
     let mut seed = 7;
-    let mut all = vec![Script { name: "main".into(), steps: Vec::new() }];
+    let mut all = vec![Script { name: "main".into(), steps: Vec::new(), ..Script::default() }];
     for n in 0..threads {
         let lock = if split { n } else { 0 };
         let mut steps: Vec<Step> = Vec::new();
@@ -22,7 +22,7 @@ fn updating(threads: usize, cpus: usize, (critical, private): (f64, f64), split:
             steps.extend([("prepare", Do::Run(private)), ("work", Do::Lock(lock))]);
             steps.extend([("update", Do::Run(critical)), ("work", Do::Unlock(lock))]);
         }
-        all.push(Script { name: format!("worker{n}"), steps });
+        all.push(Script { name: format!("worker{n}"), steps, ..Script::default() });
     }
     let ids = 1..=threads;
     all[0].steps = ids.clone().map(|id| ("start", Do::Spawn(id))).chain(ids.map(|id| ("join", Do::Join(id)))).collect();
@@ -56,6 +56,14 @@ fn the_most_that_a_locks_repair_saves_is_no_less_than_it_saves() {
             "{threads} threads on {cpus} CPUs, {times:?}: removed {removed:.1}, split {split:.1}, said {most:.1}"
         );
         assert!(most + 1.0 >= removed.max(split), "{what}");
+        let told = what_if(&base.profile).into_iter().find(|row| row.path == "[contention]");
+        let (low, high) = told.map_or((0.0, 0.0), |row| (row.saving_low * 100.0, row.saving_high * 100.0));
+        assert!(low - 6.0 <= split && split <= high + 6.0, "{what}: told {low:.1} to {high:.1}");
+        let evidence = finding(&base.profile).evidence;
+        assert!(
+            most - high < 10.0 || evidence.contains("is the bound, with nothing done under it"),
+            "{what}: {evidence}"
+        );
         assert!(most <= removed + 12.0, "{what}");
     }
 }
@@ -137,7 +145,7 @@ fn a_lock_whose_calls_were_not_all_seen_is_held_for_longer_than_they_tell() {
 
 /// Who reads waits for a lock whose holder waits for another lock, which is held for long.
 fn two_locks() -> Program {
-    let script = |name: &str, steps| Script { name: name.into(), steps };
+    let script = |name: &str, steps| Script { name: name.into(), steps, ..Script::default() };
     let mut main: Vec<Step> = vec![("main", Do::Spawn(1)), ("main", Do::Spawn(2))];
     let (mut editor, mut archiver): (Vec<Step>, Vec<Step>) = (Vec::new(), Vec::new());
     for _ in 0..40 {

@@ -5,7 +5,7 @@ use transect_analyze::{FindingRow, Selection, criticality, summary, totals};
 use transect_profile_model::{CallStack, Origin, Profile, SchedSample, SchedWait, Space, StackFrame, WaitKind};
 
 fn two(main: Vec<Step>, helper: Vec<Step>) -> Program {
-    let script = |name: &str, steps| Script { name: name.into(), steps };
+    let script = |name: &str, steps| Script { name: name.into(), steps, ..Script::default() };
     let start = [("main", Do::Spawn(1))].into_iter().chain(main).collect();
     Program { cpus: 2, threads: vec![script("main", start), script("helper", helper)] }
 }
@@ -19,6 +19,59 @@ fn napping() -> Profile {
 
 fn about<'a>(rows: &'a [FindingRow], function: &str) -> Option<&'a FindingRow> {
     rows.iter().find(|row| row.place.function.as_deref() == Some(function))
+}
+
+/// A server that ran already: its main thread waits for connections, another one for requests on one, and sleeps in each.
+fn serving() -> Profile {
+    let request = [("next", Do::Sleep(2_000.0)), ("compute", Do::Run(100.0)), ("look_up", Do::Sleep(1_000.0))];
+    let main = vec![("main", Do::Sleep(190_000.0))];
+    let mut profile = two(main, request.repeat(60)).run().profile;
+    let next = profile.sched.frames.iter().position(|frame| frame.function == "next").unwrap() as u32;
+    let stacks = profile.sched.stacks.clone();
+    for wait in &mut profile.sched.waits {
+        if wait.task == 0 {
+            (wait.kind, wait.object, wait.stack) = (WaitKind::Socket, "tcp *:4711".into(), None);
+        } else if wait.stack.is_some_and(|stack| stacks[stack as usize].frames.contains(&next)) {
+            wait.kind = WaitKind::Poll;
+        }
+    }
+    profile.meta.exit_status = None;
+    profile.meta.listening = vec![profile.processes[0].pid];
+    profile
+}
+
+#[test]
+fn waiting_for_requests_is_no_cause_and_a_sleep_in_each_is() {
+    let rows = summary(&serving());
+    let row = &rows[0];
+    assert_eq!(row.place.function.as_deref(), Some("look_up"), "{rows:#?}");
+    assert!((row.percent - 100.0 * 60.0 / 190.0).abs() < 3.0, "{row:#?}");
+    let waits = |row: &FindingRow| row.finding.contains("tcp") || row.place.function.as_deref() == Some("next");
+    assert!(!rows.iter().any(waits), "{rows:#?}");
+}
+
+/// One thread asks another by a queue, again and again, and waits for its answer in another queue.
+#[test]
+fn of_two_that_take_turns_who_asks_comes_first() {
+    for (ask, answer) in [(490.0, 510.0), (510.0, 490.0)] {
+        let main: Vec<Step> =
+            (0..60).flat_map(|_| [("ask", Do::Run(ask)), ("ask", Do::Put(0, 1)), ("ask", Do::Take(1))]).collect();
+        let helper: Vec<Step> = (0..60)
+            .flat_map(|_| [("answer", Do::Take(0)), ("answer", Do::Run(answer)), ("answer", Do::Put(1, 1))])
+            .collect();
+        let rows = summary(&two(main, helper).run().profile);
+        assert_eq!(rows[0].place.function.as_deref(), Some("ask"), "{rows:#?}");
+        assert!(about(&rows, "answer").is_some(), "{rows:#?}");
+    }
+    let longer = |answer| {
+        let main: Vec<Step> =
+            (0..60).flat_map(|_| [("ask", Do::Run(400.0)), ("ask", Do::Put(0, 1)), ("ask", Do::Take(1))]).collect();
+        let helper: Vec<Step> = (0..60)
+            .flat_map(|_| [("answer", Do::Take(0)), ("answer", Do::Run(answer)), ("answer", Do::Put(1, 1))])
+            .collect();
+        summary(&two(main, helper).run().profile)
+    };
+    assert_eq!(longer(600.0)[0].place.function.as_deref(), Some("answer"), "what takes clearly longer is the cause");
 }
 
 #[test]

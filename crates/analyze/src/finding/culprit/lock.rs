@@ -3,11 +3,11 @@
 use rustc_hash::FxHashMap;
 use transect_profile_model::WaitKind;
 
-use super::super::words::{brief, counted, time};
+use super::super::words::{brief, counted, percent, time};
 use super::super::{Confidence, FindingKind, FindingRow, Place, critical};
 use super::{CALLED_PART, Causes, LEAST_PERCENT, some};
-use crate::criticality::{PlaceRow, is_lock_call, lets_go, public_name, takes_slowly};
-use crate::{CriticalWaitRow, OtherThreadRow};
+use crate::criticality::{CONTENTION, PlaceRow, is_lock_call, lets_go, public_name, takes_slowly};
+use crate::{CriticalWaitRow, OtherThreadRow, WhatIfRow};
 
 /// Part of the waiting for a lock from which what is known of its holders then stands for all of it.
 const KNOWN_PART: f64 = 0.05;
@@ -161,6 +161,26 @@ impl<'a> Causes<'a> {
         self.held_ns(lock).map_or(saved, |held| saved.min(self.share(held + queued)))
     }
 
+    /// What it saves that nobody waits for the lock any more, while what is done under it takes its time still, as the end of a
+    /// sentence: `most` is what a repair saves that also does away with that.
+    fn split(&self, lock: &Lock<'_>, most: f64) -> String {
+        let is_it = |row: &&WhatIfRow| {
+            (row.path.as_str(), row.kind, row.object.as_str()) == (CONTENTION, Some(lock.kind), lock.object)
+                && row.speedup.is_infinite()
+        };
+        let Some(row) = self.view.what_if.iter().find(is_it).filter(|_| !lock.inferred) else { return String::new() };
+        let (low, high) = (row.saving_low * 100.0, (row.saving_high * 100.0).min(most));
+        if most - high < LEAST_PERCENT {
+            return String::new();
+        }
+        let range = if percent(low) == percent(high) { percent(low) } else { format!("{low:.0}–{}", percent(high)) };
+        let rest = critical::beside_others(self.view);
+        format!(
+            "; {} is the bound, with nothing done under it: if only nobody waits for it, {range} is saved (what-if){rest}",
+            percent(most)
+        )
+    }
+
     /// A lock's holder. The name of a thread says little where it is that of its process.
     fn who(&self, holder: &OtherThreadRow, waiters: &CriticalWaitRow) -> String {
         let thread = self.view.threads.iter().find(|thread| thread.tid == holder.tid);
@@ -202,10 +222,12 @@ impl<'a> Causes<'a> {
             false => (critical_ns, String::new()),
         };
         let code = lock.code.unwrap_or_default();
+        let most = share.max(self.without_lock(lock));
+        let split = self.split(lock, most);
         FindingRow {
             finding,
             evidence: format!(
-                "critical for {} of {}{woken}; {waits}",
+                "critical for {} of {}{woken}; {waits}{split}",
                 time(alone.min(self.view.run_ns())),
                 time(self.view.run_ns())
             ),
@@ -213,7 +235,7 @@ impl<'a> Causes<'a> {
             next: critical::advice(lock.kind, code),
             kind: FindingKind::CriticalWait,
             percent: share,
-            saves_percent: Some(share.max(self.without_lock(lock))),
+            saves_percent: Some(most),
             confidence: Some(if lock.inferred { Confidence::Interval } else { Confidence::Exact }),
             place: Place {
                 object: some(lock.object),

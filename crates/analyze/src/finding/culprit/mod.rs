@@ -52,6 +52,8 @@ const GO_COLLECTOR: &str = "runtime.gcBgMarkWorker";
 const READS: [&str; 6] = ["read", "readv", "recv", "recvfrom", "recvmsg", "splice"];
 /// Others that wait for what it reads do so for this part of its time, at least.
 const DRAINED_PART: f64 = 0.2;
+/// Shares of two that take turns which differ by less than this part are alike.
+const ALIKE: f64 = 0.1;
 /// Threads that are active at once, below which nothing else sets the pace.
 const ALONE: f64 = 1.1;
 
@@ -140,10 +142,12 @@ pub(super) fn find(view: &CriticalityView, facts: &Facts<'_>) -> Vec<FindingRow>
         rows[place].evidence += &format!("; {}: {}", lower(&spin.finding), spin.evidence);
     }
     rows.iter_mut().for_each(|row| causes.cap(row));
+    causes.exchange(&mut rows);
     findings.extend(rows);
     findings.extend(spinning);
     let queued: i64 = told.iter().map(|(_, ns)| ns).sum();
     findings.extend(critical::crowded(view, queued.max(serial_ns)));
+    findings.extend(critical::pinned(view));
     findings.extend(causes.spread(&findings, &locks));
     findings
 }
@@ -217,6 +221,32 @@ impl<'a> Causes<'a> {
         if saves - most >= LEAST_PERCENT {
             row.evidence += &format!("; others set the pace meanwhile: without it {} at most (what-if)", percent(most));
             row.evidence += &critical::beside_others(self.view);
+        }
+    }
+
+    /// Two places that hand work to and fro share what that costs at random: the time from a wake-up on is the woken one's. Who asks
+    /// saves no less than who answers, since the run goes on with the first thread.
+    fn exchange(&self, rows: &mut [FindingRow]) {
+        let first = self.view.threads.iter().min_by_key(|thread| thread.start_ns).map(|thread| thread.tid);
+        let place = |row: &FindingRow| row.place.function.as_deref().and_then(|function| self.place(function));
+        let Some(answer) = rows.first().cloned() else { return };
+        let Some((answers, most)) = place(&answer).zip(answer.saves_percent).filter(|(place, _)| place.tid != first)
+        else {
+            return;
+        };
+        let ends = |waiter: &PlaceRow, tid: Option<i32>| {
+            self.view.waits.iter().any(|row| {
+                let waker = row.waker.as_ref().map(|waker| waker.tid);
+                waker.is_some() && waker == tid && row.stack.iter().any(|on| on == waiter.symbol())
+            })
+        };
+        let asks = |row: &FindingRow| {
+            let near = row.saves_percent.is_some_and(|saves| saves < most && saves >= most * (1.0 - ALIKE));
+            let asks = |place: &PlaceRow| place.tid == first && ends(place, answers.tid) && ends(answers, place.tid);
+            near && place(row).is_some_and(asks)
+        };
+        if let Some(row) = rows.iter_mut().find(|row| asks(row)) {
+            row.saves_percent = Some(most.next_up());
         }
     }
 

@@ -227,7 +227,8 @@ impl<'a> Causes<'a> {
     /// Two places that hand work to and fro share what that costs at random: the time from a wake-up on is the woken one's. Who asks
     /// saves no less than who answers, since the run goes on with the first thread.
     fn exchange(&self, rows: &mut [FindingRow]) {
-        let first = self.view.threads.iter().min_by_key(|thread| thread.start_ns).map(|thread| thread.tid);
+        let first =
+            self.view.threads.iter().min_by_key(|thread| (thread.start_ns, thread.tid)).map(|thread| thread.tid);
         let place = |row: &FindingRow| row.place.function.as_deref().and_then(|function| self.place(function));
         let Some(answer) = rows.first().cloned() else { return };
         let Some((answers, most)) = place(&answer).zip(answer.saves_percent).filter(|(place, _)| place.tid != first)

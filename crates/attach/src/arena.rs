@@ -69,10 +69,7 @@ impl Arena {
 
     fn fill_in(target: &Target, descriptor: u64) -> Result<Arena, AttachError> {
         let pid = target.pid();
-        let task = target.task();
-        let path = format!("/proc/{task}/fd/{descriptor}");
-        let file = File::options().read(true).write(true).open(path);
-        let file = file.map_err(AttachError::system(pid, "open the probes' memory"))?;
+        let file = target.open_descriptor(descriptor, "open the probes' memory")?;
         file.set_len(PROBE_FILE_SIZE).map_err(AttachError::system(pid, "size the probes' memory"))?;
         let arena = Arena::map(pid, file)?;
         let header = arena.header();

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Read;
 
 use crate::error::AttachError;
-use crate::process::Status;
+use crate::process::{Status, find_thread, is_alive, stays};
 
 /// Refuses processes that can't be attached to for reasons that `/proc` shows.
 pub fn check(pid: i32) -> Result<Status, AttachError> {
@@ -21,11 +21,7 @@ pub fn check(pid: i32) -> Result<Status, AttachError> {
     if !status.has_memory {
         return match status.state {
             // A first thread that has ended while others go on looks like a zombie too.
-            'Z' | 'X'
-                if crate::process::threads(pid).iter().any(|t| !matches!(crate::process::state(*t), 'Z' | 'X')) =>
-            {
-                check_machine(pid).map(|()| status)
-            }
+            'Z' | 'X' if find_thread(pid, is_alive).is_some() => check_machine(pid).map(|()| status),
             'Z' | 'X' => Err(AttachError::Zombie { pid, parent: status.parent }),
             _ if crate::process::is_kernel_thread(pid) => Err(AttachError::KernelThread { pid, name: status.name }),
             // Its memory goes a moment before it is seen to have ended.
@@ -52,7 +48,7 @@ pub(crate) fn traced(pid: i32, tracer: i32) -> AttachError {
 
 /// The machine type stands in the executable; a path is not trusted, the link in `/proc` is the file itself.
 fn check_machine(pid: i32) -> Result<(), AttachError> {
-    let task = crate::process::threads(pid).into_iter().find(|t| crate::process::state(*t) != 'Z').unwrap_or(pid);
+    let task = find_thread(pid, stays).unwrap_or(pid);
     let mut head = [0u8; 20];
     // Not readable means not permitted, which tracing will say better.
     let Ok(mut file) = fs::File::open(format!("/proc/{task}/exe")) else { return Ok(()) };

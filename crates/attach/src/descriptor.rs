@@ -1,6 +1,7 @@
 //! Descriptors of ours in a process, which its program may see, count on or run out of: there for as short as possible, and out
 //! of the range that programs use.
 
+use std::fs::File;
 use std::path::Path;
 
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
@@ -52,6 +53,14 @@ impl Target {
         }
         let taken = |number: &u64| Path::new(&format!("/proc/{}/fd/{number}", self.task())).exists();
         (room / 2..room).rev().find(|number| !taken(number)).unwrap_or(HIGH_DESCRIPTOR)
+    }
+
+    /// Opens the file that the process has at a descriptor, for reading and writing.
+    pub(crate) fn open_descriptor(&self, descriptor: u64, what: &'static str) -> Result<File, AttachError> {
+        self.by_task(|task| {
+            let file = File::options().read(true).write(true).open(format!("/proc/{task}/fd/{descriptor}"));
+            file.map_err(AttachError::system(self.pid(), what))
+        })
     }
 
     /// Closes a descriptor of the process, if that can be done.

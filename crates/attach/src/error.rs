@@ -151,16 +151,13 @@ pub enum AttachError {
         pid: i32,
     },
     /// A thread can't be stopped.
-    #[error(
-        "thread {tid} of process {pid} can't be stopped: it sleeps uninterruptibly in the kernel ({wait}); try again \
-         when it has gone on"
-    )]
+    #[error("thread {tid} of process {pid} can't be stopped: {wait}; try again when it has gone on")]
     Unstoppable {
         /// Pid.
         pid: i32,
         /// The thread.
         tid: i32,
-        /// Where it sleeps.
+        /// Why.
         wait: String,
     },
     /// The process ended meanwhile.

@@ -43,6 +43,7 @@ mod process;
 mod ptrace;
 mod remote_call;
 mod seccomp;
+mod seizing;
 mod shared_file;
 mod signal_frame;
 mod stop;

@@ -98,6 +98,25 @@ pub fn threads(pid: i32) -> Vec<i32> {
     threads
 }
 
+/// The first thread of a process that `is_wanted`. One listing leaves threads out while others end: that there is none is known
+/// once two are equal.
+pub fn find_thread(pid: i32, is_wanted: impl Fn(i32) -> bool) -> Option<i32> {
+    let mut last = Vec::new();
+    loop {
+        let listed = threads(pid);
+        let found = listed.iter().copied().find(|&tid| is_wanted(tid));
+        if found.is_some() || listed == last {
+            return found;
+        }
+        last = listed;
+    }
+}
+
+/// Whether a thread is there and has not ended.
+pub fn is_alive(tid: i32) -> bool {
+    !matches!(state(tid), 'Z' | 'X')
+}
+
 /// State of a thread, `X` if it is gone, `?` if that can't be read. Cheaper than [`Status::read`].
 pub fn state(tid: i32) -> char {
     let line = match read_text(format!("/proc/{tid}/stat")) {
@@ -118,6 +137,11 @@ pub fn is_gone(error: &io::Error) -> bool {
 pub fn is_kernel_thread(pid: i32) -> bool {
     const KERNEL_THREAD: u32 = 0x0020_0000;
     has_flag(pid, KERNEL_THREAD)
+}
+
+/// Whether a thread is there and not on its way out.
+pub fn stays(tid: i32) -> bool {
+    is_alive(tid) && !is_ending(tid)
 }
 
 /// Whether a task is on its way out: it loses its memory, its descriptors, and is seen to have ended, in this order.

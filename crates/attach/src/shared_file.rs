@@ -48,9 +48,7 @@ impl Target {
 
     fn map_shared(&self, descriptor: u64, size: u64) -> Result<SharedFile, AttachError> {
         let pid = self.pid();
-        let path = format!("/proc/{}/fd/{descriptor}", self.task());
-        let file = File::options().read(true).write(true).open(path);
-        let file = file.map_err(AttachError::system(pid, "open the shared memory"))?;
+        let file = self.open_descriptor(descriptor, "open the shared memory")?;
         file.set_len(size).map_err(AttachError::system(pid, "size the shared memory"))?;
         seal_size(&file).map_err(AttachError::system(pid, "seal the shared memory"))?;
         let access = libc::PROT_READ | libc::PROT_WRITE;

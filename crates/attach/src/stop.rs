@@ -1,7 +1,7 @@
 //! Holding the threads of a process for a moment.
 //!
-//! 1. All threads are seized, which disturbs none of them, until no unknown one is left. Threads born later are seized
-//!    by the kernel, for `PTRACE_O_TRACECLONE` is set.
+//! 1. All threads are seized (`seizing.rs`), which disturbs none of them. Threads born later are seized by the kernel, for
+//!    `PTRACE_O_TRACECLONE` is set; those that were being born meanwhile are found once the others stand.
 //! 2. The stop begins: each is interrupted, then each is waited for. A signal that was on its way is delivered first:
 //!    the thread then stops at its handler's first instruction.
 //! 3. When the [`Stop`] is dropped, the kernel is told to forget that it ever traced them.
@@ -9,18 +9,18 @@
 //! A thread that sleeps uninterruptibly (the parent of a vfork child, which runs in the same memory!) can't be stopped;
 //! then all are let go and it is tried again a little later.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use crate::call_site::CallSite;
-use crate::check::{explain_permission, own_thread, traced};
 use crate::child_signal::ChildSignal;
 use crate::error::AttachError;
 use crate::interrupted_call::{self, Asleep};
 use crate::priority::{Urgent, cpus, is_crowded};
-use crate::process::{Status, is_gone, state, threads, wait_place};
+use crate::process::{state, threads, wait_place};
 use crate::ptrace::{self, Registers, Waited};
 use crate::seccomp;
+use crate::seizing::Listings;
 use crate::signal_frame::Interrupted;
 use crate::target::{Event, Target, USER_CODE_64};
 
@@ -140,47 +140,39 @@ impl<'a> Stop<'a> {
 
     fn attempt(target: &'a Target, which: Which) -> Result<Stop<'a>, AttachError> {
         let pid = target.pid();
-        let mut seized = Vec::new();
-        let mut known = BTreeSet::new();
+        let crowded = is_crowded();
         // From here on `stop` lets go of what was seized, whatever happens.
         let mut stop = Stop {
             target,
             threads: Vec::new(),
             began: Instant::now(),
             news: ChildSignal::block(),
-            looks: false,
+            looks: !crowded && cpus() > 1,
             urgent: Urgent::begin(),
         };
+        let mut listings = Listings::of(target, which);
         loop {
-            let found = match which {
-                Which::All => threads(pid),
-                Which::One(tid) => vec![tid],
-            };
-            let before = seized.len();
-            for tid in found {
-                if known.insert(tid) {
-                    match seize(pid, tid, target.is_kept(), which) {
-                        Ok(Some(kept)) => seized.push((tid, kept)),
-                        Ok(None) => {}
-                        Err(error) => {
-                            stop.let_go_seized(&seized);
-                            return Err(error);
-                        }
-                    }
-                }
+            let mut seized = Vec::new();
+            let held = |tid: i32| stop.threads.iter().any(|thread| thread.tid == tid);
+            if let Err(error) = listings.seize(held, &mut seized) {
+                stop.let_go_seized(&seized);
+                return Err(error);
             }
-            if seized.len() == before {
+            if seized.is_empty() {
+                break;
+            }
+            let asleep = seized.iter().filter_map(|(tid, _)| Some((*tid, Asleep::look(*tid)?))).collect();
+            if stop.threads.is_empty() {
+                stop.began = Instant::now();
+            }
+            stop.hold(seized, &asleep, crowded)?;
+            if which != Which::All {
                 break;
             }
         }
-        if seized.is_empty() {
+        if stop.threads.is_empty() {
             return Err(AttachError::Exited { pid });
         }
-        let crowded = is_crowded();
-        stop.looks = !crowded && cpus() > 1;
-        let asleep = seized.iter().filter_map(|(tid, _)| Some((*tid, Asleep::look(*tid)?))).collect();
-        stop.began = Instant::now();
-        stop.hold(seized, &asleep, crowded)?;
         Ok(stop)
     }
 
@@ -218,9 +210,9 @@ impl<'a> Stop<'a> {
                                 ended = true;
                                 pending.pop();
                             }
-                            'D' => failure = Some(AttachError::Unstoppable { pid, tid, wait: wait_place(tid) }),
+                            'D' => failure = Some(AttachError::Unstoppable { pid, tid, wait: sleeping(tid) }),
                             _ if waited > STARVED => {
-                                failure = Some(AttachError::Unstoppable { pid, tid, wait: wait_place(tid) });
+                                failure = Some(AttachError::Unstoppable { pid, tid, wait: sleeping(tid) });
                             }
                             _ => {
                                 self.news.wait(LOOK);
@@ -280,7 +272,6 @@ impl<'a> Stop<'a> {
         }
         match failure {
             Some(error) => Err(error),
-            None if self.threads.is_empty() => Err(AttachError::Exited { pid }),
             None => Ok(()),
         }
     }
@@ -407,7 +398,7 @@ impl<'a> Stop<'a> {
                 continue;
             }
             if self.is_in_sequence() {
-                last = AttachError::Unstoppable { pid, tid, wait: "in a restartable sequence".to_owned() };
+                last = AttachError::Unstoppable { pid, tid, wait: "it is in a restartable sequence".to_owned() };
                 continue;
             }
             match seccomp::allow(pid, tid, self.threads[0].options()) {
@@ -499,43 +490,14 @@ impl Drop for Stop<'_> {
     }
 }
 
-/// Seizes a thread: `Some(true)` if it was ours already, `None` if it is ending.
-/// So often a thread is asked for again that is refused although nobody traces it.
-const SEIZURES: u32 = 10;
+/// Why it does not stop.
+fn sleeping(tid: i32) -> String {
+    format!("it sleeps uninterruptibly in the kernel ({})", wait_place(tid))
+}
 
 /// Whether the tracer is a controller, or its guard, in another process, or another thread of this one.
 fn is_another_controller(tracer: i32, name: &str) -> bool {
     name.starts_with("transect") || tracer.unsigned_abs() == std::process::id()
-}
-
-fn seize(pid: i32, tid: i32, ours: bool, which: Which) -> Result<Option<bool>, AttachError> {
-    if ours && Status::read(tid).is_ok_and(|s| s.tracer == own_thread()) {
-        return Ok(Some(true));
-    }
-    // A thread that is born of a single held one is no matter of ours.
-    let options = if which == Which::All { ptrace::SEIZED } else { ptrace::TRACE_SYSTEM_CALLS_MARKED };
-    let mut tries = SEIZURES;
-    loop {
-        return match ptrace::seize(tid, options).map_err(|e| e.raw_os_error()) {
-            Ok(()) => Ok(Some(false)),
-            Err(Some(libc::ESRCH)) => Ok(None),
-            Err(_) => match Status::read(tid) {
-                Err(error) if is_gone(&error) => Ok(None),
-                Err(error) => Err(AttachError::system(pid, "read the status")(error)),
-                Ok(status) if matches!(status.state, 'Z' | 'X') => Ok(None),
-                // Left over from an attempt that could not wait for it, or born of a thread that we have seized.
-                Ok(status) if status.tracer == own_thread() => Ok(Some(ours)),
-                Ok(status) if status.tracer != 0 => Err(traced(pid, status.tracer)),
-                // Whoever had it when we asked may have let go of it since.
-                Ok(_) if tries > 0 => {
-                    tries -= 1;
-                    std::thread::sleep(Duration::from_micros(200));
-                    continue;
-                }
-                Ok(_) => Err(explain_permission(pid, "PTRACE_SEIZE")),
-            },
-        };
-    }
 }
 
 /// The registers of a thread that is reported to stand. Another CPU may still be about to leave it; a thread that

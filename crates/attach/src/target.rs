@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 use std::marker::PhantomData;
 use std::path::Path;
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::address_space::Mapping;
 use crate::call_site::CallSite;
 use crate::check;
 use crate::error::AttachError;
 use crate::memory::Memory;
-use crate::process::{Status, is_ending, state, threads};
+use crate::process::{Status, find_thread, is_alive, is_ending, stays, threads};
 use crate::ptrace;
 use crate::seccomp::{self, SECCOMP_STRICT};
 use crate::stop::{Stop, StopTimes, Which};
@@ -32,6 +32,8 @@ const SEQUENCE_TRIES: usize = 16;
 const ENDING_LOOKS: usize = 100;
 /// How often it is tried to open a process that another thread of ours has stopped.
 const OPENING_TRIES: u32 = 1000;
+/// How long a thread is sought that does not end before it is held, or looked at.
+const CALLER_PATIENCE: Duration = Duration::from_secs(5);
 /// Between two stops for calls.
 const BETWEEN_STOPS: Duration = Duration::from_millis(1);
 
@@ -77,7 +79,7 @@ impl Target {
                 }
             }
         }
-        let memory = Memory::open(task_with_memory(pid)).map_err(|error| match error {
+        let memory = by_task(pid, Memory::open).map_err(|error| match error {
             AttachError::System { ref source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
                 check::explain_permission(pid, "open /proc/PID/mem")
             }
@@ -131,7 +133,15 @@ impl Target {
     /// # Errors
     /// [`AttachError::Exited`] if it has ended.
     pub fn mappings(&self) -> Result<Vec<Mapping>, AttachError> {
-        Mapping::all(self.task())
+        self.by_task(Mapping::all)
+    }
+
+    /// What `look` finds by a thread's files of `/proc`, by another thread's where that one ends meanwhile.
+    ///
+    /// # Errors
+    /// As `look` says; [`AttachError::Exited`] of this process if it has ended.
+    pub fn by_task<T>(&self, look: impl Fn(i32) -> Result<T, AttachError>) -> Result<T, AttachError> {
+        by_task(self.pid, look)
     }
 
     /// What is behind `error`: that the process has ended or started another program, if it has, else `error` itself. Its
@@ -153,7 +163,7 @@ impl Target {
 
     /// True while the process is there and has not ended.
     pub fn is_alive(&self) -> bool {
-        threads(self.pid).iter().any(|t| !matches!(state(*t), 'Z' | 'X'))
+        find_thread(self.pid, is_alive).is_some()
     }
 
     /// Holds all threads until the result is dropped.
@@ -197,6 +207,17 @@ impl Target {
         self.finish_unfinished();
         // Before anything stands; what is wrong with it the first call tells.
         let _ = (self.system_call_address(), self.room_for_calls());
+        let deadline = Instant::now() + CALLER_PATIENCE;
+        loop {
+            match self.stop_any() {
+                // All that were tried have ended: they may have made others.
+                Err(AttachError::Exited { .. }) if Instant::now() < deadline && self.is_alive() => {}
+                result => return result,
+            }
+        }
+    }
+
+    fn stop_any(&self) -> Result<Stop<'_>, AttachError> {
         let mut candidates: Vec<(u32, i32)> = Vec::new();
         for tid in threads(self.pid) {
             let Ok(status) = Status::read(tid) else { continue };
@@ -223,7 +244,9 @@ impl Target {
                     return Ok(stop);
                 }
                 Ok(_) => {}
-                Err(error @ (AttachError::Unstoppable { .. } | AttachError::Exited { .. })) => last = error,
+                // One that has ended says nothing about the others.
+                Err(AttachError::Exited { .. }) => {}
+                Err(error @ AttachError::Unstoppable { .. }) => last = error,
                 Err(error) => return Err(error),
             }
         }
@@ -238,7 +261,7 @@ impl Target {
                 return Ok(stop);
             }
         }
-        let wait = "not in the kernel, but in restartable sequences all the time".to_owned();
+        let wait = "it is in restartable sequences all the time".to_owned();
         Err(AttachError::Unstoppable { pid: self.pid, tid, wait })
     }
 
@@ -458,8 +481,22 @@ impl Drop for Target {
 pub(crate) const USER_CODE_64: u64 = 0x33;
 
 fn task_with_memory(pid: i32) -> i32 {
-    if !matches!(state(pid), 'Z' | 'X') {
-        return pid;
+    // The first one, as a rule: it loses its memory long before it is seen to have ended where others go on.
+    find_thread(pid, stays).or_else(|| find_thread(pid, is_alive)).unwrap_or(pid)
+}
+
+fn by_task<T>(pid: i32, look: impl Fn(i32) -> Result<T, AttachError>) -> Result<T, AttachError> {
+    let deadline = Instant::now() + CALLER_PATIENCE;
+    loop {
+        let task = task_with_memory(pid);
+        match look(task) {
+            // It says nothing about the process that a thread of it has ended.
+            Err(error) if error.is_end() => {
+                if stays(task) || find_thread(pid, stays).is_none() || Instant::now() > deadline {
+                    return Err(AttachError::Exited { pid });
+                }
+            }
+            result => return result,
+        }
     }
-    threads(pid).into_iter().find(|t| !matches!(state(*t), 'Z' | 'X')).unwrap_or(pid)
 }

@@ -250,3 +250,35 @@ fn a_process_whose_first_thread_has_ended() {
     drop(target.stop_all().unwrap());
     assert_eq!(running.ask("?"), "here");
 }
+
+/// Whether threads of ours ended before they could be held says nothing of those that they made: code must not go on that is
+/// about to be taken away.
+#[test]
+fn all_threads_are_held_of_those_that_end_all_the_time() {
+    let mut relay = Running::start(&compile("relay", &[]), &[]);
+    let counted: u64 = relay.line().parse().unwrap();
+    let target = Target::open(relay.pid()).unwrap();
+    let counts = || [0, 8, 16].map(|offset| target.memory().read_u64(counted + offset).unwrap());
+    for _ in 0..transect_testkit::sized(60, 400) {
+        let stop = target.stop_all().unwrap();
+        let before = counts();
+        std::thread::sleep(Duration::from_millis(1));
+        assert_eq!(counts(), before, "a thread goes on beside {} that are held", stop.thread_count());
+        drop(stop);
+        std::thread::sleep(Duration::from_micros(500));
+    }
+}
+
+#[test]
+fn calls_are_made_by_threads_that_end_all_the_time() {
+    let relay = Running::start(&compile("relay", &[]), &[]);
+    let target = Target::open(relay.pid()).unwrap();
+    for _ in 0..transect_testkit::sized(100, 400) {
+        let mut stop = target.stop_one().unwrap();
+        let address = stop.map_private(8192).unwrap();
+        drop(stop);
+        assert!(target.mappings().unwrap().iter().any(|mapping| mapping.start <= address && address < mapping.end));
+        target.stop_one().unwrap().unmap(address, 8192).unwrap();
+        assert!(target.is_alive());
+    }
+}

@@ -280,12 +280,12 @@ fn clean(pid: i32, places: &Places, arena: &Arena) -> Result<(), AttachError> {
         Ok(Left { kept: Some(Kept::Inside), .. }) => {
             // As long as a thread is inside it is tried again.
             std::thread::sleep(STILL_INSIDE);
-            Err(AttachError::Unstoppable { pid, tid: pid, wait: "in a stub".to_owned() })
+            Err(AttachError::Unstoppable { pid, tid: pid, wait: "it stands in a stub".to_owned() })
         }
         Err(AttachError::Traced { .. }) => {
             // As long as a debugger has it.
             std::thread::sleep(STILL_INSIDE);
-            Err(AttachError::Unstoppable { pid, tid: pid, wait: "traced by another".to_owned() })
+            Err(AttachError::Unstoppable { pid, tid: pid, wait: "another traces it".to_owned() })
         }
         Err(error) if error.is_gone() => Ok(()),
         left => left.map(drop),

@@ -43,8 +43,8 @@ pub fn leave(target: &Target, places: &Places, arena: &Arena) -> Result<Left, At
     for _ in 0..TRIES {
         let mut stop = target.stop_all_with_handlers()?;
         // Another program may run in the process by now, in which the addresses are its own.
-        let mappings = Mapping::each(target.task())?;
-        if !identity.as_ref().is_ok_and(|&identity| places.are_in(mappings, identity)) {
+        let mappings = target.mappings()?;
+        if !identity.as_ref().is_ok_and(|&identity| places.are_in(mappings.into_iter(), identity)) {
             return Err(AttachError::Replaced { pid: target.pid() });
         }
         let changed = match changed {
@@ -105,7 +105,7 @@ pub fn unmap_told(pid: i32, told: &[u8]) -> Result<(), AttachError> {
     let target = Target::open(pid)?;
     let is_arena = |mapping: &Mapping| mapping.path.as_os_str() == ARENA_PATH && mapping.offset == 0;
     let mut stop = target.stop_one()?;
-    let mapping = Mapping::each(target.task())?.find(is_arena);
+    let mapping = target.mappings()?.into_iter().find(is_arena);
     let open = std::fs::read_dir(format!("/proc/{}/fd", target.task())).into_iter().flatten().flatten();
     let is_its = |path: &PathBuf| {
         let link = std::fs::read_link(path).unwrap_or_default();

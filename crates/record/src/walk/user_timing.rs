@@ -133,7 +133,7 @@ impl UserTimer {
             return Err(RecordError::Unguarded(why));
         }
         if let Some(tid) = guard.as_mut().and_then(|guard| guard.stuck.take()) {
-            let wait = "not to be stopped".to_owned();
+            let wait = "its guard could not".to_owned();
             return Err(AttachError::Unstoppable { pid, tid, wait }.into());
         }
         let prepared_ns = guard.as_ref().and_then(|guard| guard.held_ns).unwrap_or(0);

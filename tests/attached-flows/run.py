@@ -33,6 +33,7 @@ def compiled(folder):
     cc("-shared", "-fPIC", "-o", f"{folder}/liblater.so", "liblater.c", *here)
     for name, options in {"lazy": ["-Wl,-z,lazy"], "now": ["-Wl,-z,now,-z,relro"], "no-plt": ["-fno-plt"], "fixed": ["-no-pie", "-fno-pie"]}.items():
         cc("-o", f"{folder}/{name}", "calling.c", *options, *here, "-lm", "-lpthread")
+    cc("-o", f"{folder}/relay", "../../crates/attach/tests/programs/relay.c", "-lpthread")
     cc("-static", "-o", f"{folder}/static", "calling.c", "libcounted.c", "-lm", "-lpthread")
 
 
@@ -248,6 +249,28 @@ def check_ends(options, folder, name):
     return found
 
 
+def check_threads_that_end(options, folder, name):
+    """All threads end after a moment, the first one too: it is attached to, and left as it was."""
+    process, found = subprocess.Popen([os.path.join(folder, name)], stdout=subprocess.PIPE, text=True), []
+    process.stdout.readline()
+    for number in range(2 * options.cycles):
+        profile = os.path.join(folder, f"relay-{number}")
+        argv = [options.transect, "record", "--quiet", "--collect", "flow", "-o", profile, "-p", str(process.pid), "--for", "300ms"]
+        said = subprocess.run(argv, capture_output=True, text=True, timeout=60)
+        time.sleep(0.1)
+        if said.returncode or process.poll() is not None:
+            found.append(f"status {said.returncode} {said.stderr!r}, the program's {process.poll()}")
+            break
+        shown = subprocess.run([options.transect, "report", profile, "--format", "json"], capture_output=True, text=True, timeout=60)
+        # Each is made by a call of one before it: all are counted, not only those that were there at the begin.
+        report = json.loads(shown.stdout)
+        if calls(report, "pthread_create") < 20 or len(report["threads"]) < 20:
+            found.append(f"{calls(report, 'pthread_create')} calls of {len(report['threads'])} threads")
+    process.kill()
+    process.wait()
+    return found
+
+
 def check_refused(options, folder, _):
     found = []
     for name, word in {"static": "statically linked"}.items():
@@ -260,7 +283,7 @@ def check_refused(options, folder, _):
     program = Program(folder, "now")
     first = Recording(options, program, folder).begun()
     _, said = Recording(options, program, folder).process.communicate(timeout=30)
-    if "in it already" not in said:
+    if f"process {first.process.pid} (transect) records them already" not in said:
         found.append(f"a second recorder: {said!r}")
     expected = program.told("calls 10")
     return found + wrong("the first recorder's", calls(first.ended(), "counted_step"), expected) + program.ended()
@@ -358,7 +381,7 @@ def main():
     tests += [("three recordings of one process", check_twice, "lazy"), ("what comes later, lazy", check_comes_later, "lazy"),
               ("what comes later, now", check_comes_later, "now"), ("children", check_children, "lazy"),
               ("attached and left while it calls", check_endless, "now"), ("recorders killed", check_killed, "lazy"),
-              ("the program ends", check_ends, "now"), ("refused", check_refused, ""), ("with other collectors", check_together, "now"),
+              ("the program ends", check_ends, "now"), ("threads that end", check_threads_that_end, "relay"), ("refused", check_refused, ""), ("with other collectors", check_together, "now"),
               ("with latencies", check_latency_together, "now"), ("with latencies while it calls", check_latency_endless, "now"),
               ("several processes", check_several, "")]
     for name, check, program in tests:

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Read;
 
 use crate::error::AttachError;
-use crate::process::{Status, find_thread, is_alive, stays};
+use crate::process::{Status, find_thread, runs, stays};
 
 /// Refuses processes that can't be attached to for reasons that `/proc` shows.
 pub fn check(pid: i32) -> Result<Status, AttachError> {
@@ -21,7 +21,7 @@ pub fn check(pid: i32) -> Result<Status, AttachError> {
     if !status.has_memory {
         return match status.state {
             // A first thread that has ended while others go on looks like a zombie too.
-            'Z' | 'X' if find_thread(pid, is_alive).is_some() => check_machine(pid).map(|()| status),
+            'Z' | 'X' if runs(pid) => check_machine(pid).map(|()| status),
             'Z' | 'X' => Err(AttachError::Zombie { pid, parent: status.parent }),
             _ if crate::process::is_kernel_thread(pid) => Err(AttachError::KernelThread { pid, name: status.name }),
             // Its memory goes a moment before it is seen to have ended.

@@ -58,7 +58,7 @@ pub use image::{Image, LoadedImage};
 pub use inherited::{restore as restore_inherited, was_closed};
 pub use launch::{Launch, LaunchEvent};
 pub use memory::Memory;
-pub use process::read_text;
+pub use process::{read_text, runs};
 pub use ptrace::take_end;
 pub use shared_file::{SharedFile, seal_size};
 pub use stop::{HeldRegisters, Stop, StopTimes};

@@ -112,6 +112,11 @@ pub fn find_thread(pid: i32, is_wanted: impl Fn(i32) -> bool) -> Option<i32> {
     }
 }
 
+/// Whether a process is there and has not ended: its first thread may have, while others go on.
+pub fn runs(pid: i32) -> bool {
+    is_alive(pid) || find_thread(pid, is_alive).is_some()
+}
+
 /// Whether a thread is there and has not ended.
 pub fn is_alive(tid: i32) -> bool {
     !matches!(state(tid), 'Z' | 'X')

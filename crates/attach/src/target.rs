@@ -12,7 +12,7 @@ use crate::call_site::CallSite;
 use crate::check;
 use crate::error::AttachError;
 use crate::memory::Memory;
-use crate::process::{Status, find_thread, is_alive, is_ending, stays, threads};
+use crate::process::{Status, find_thread, is_alive, is_ending, runs, stays, threads};
 use crate::ptrace;
 use crate::seccomp::{self, SECCOMP_STRICT};
 use crate::stop::{Stop, StopTimes, Which};
@@ -163,7 +163,7 @@ impl Target {
 
     /// True while the process is there and has not ended.
     pub fn is_alive(&self) -> bool {
-        find_thread(self.pid, is_alive).is_some()
+        runs(self.pid)
     }
 
     /// Holds all threads until the result is dropped.

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use transect_attach::{AttachError, Target};
+use transect_attach::{AttachError, Target, runs};
 use transect_testkit::judged;
 
 use crate::program::{Running, compile, wait_for_state};
@@ -251,8 +251,24 @@ fn a_process_whose_first_thread_has_ended() {
     assert_eq!(running.ask("?"), "here");
 }
 
-/// Whether threads of ours ended before they could be held says nothing of those that they made: code must not go on that is
-/// about to be taken away.
+#[test]
+fn a_process_runs_until_its_last_thread_has_ended() {
+    let mut leaderless = Running::start(&compile("leaderless", &[]), &[]);
+    let pid = leaderless.pid();
+    wait_for_state(pid, 'Z');
+    assert!(runs(pid));
+    leaderless.child.kill().unwrap();
+    let patience = Instant::now() + Duration::from_secs(20);
+    while runs(pid) && Instant::now() < patience {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    assert!(!runs(pid), "nobody has waited for it, but it has ended");
+    leaderless.child.wait().unwrap();
+    assert!(!runs(pid));
+}
+
+/// That threads ended before they could be held says nothing of those that they made: none may go on in code that is about
+/// to be taken away.
 #[test]
 fn all_threads_are_held_of_those_that_end_all_the_time() {
     let mut relay = Running::start(&compile("relay", &[]), &[]);

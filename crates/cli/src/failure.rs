@@ -40,6 +40,30 @@ pub enum Failure {
     /// A profile could not be read.
     #[error(transparent)]
     Read(StoreError),
+    /// The recorder of a profile was killed before it could write it.
+    #[error(
+        "{path}: no profile here: its recorder, process {recorder}, was killed or has crashed before it had written it (the \
+         program that it recorded goes on without it). With --interval 10s a recording keeps every 10 s what it knows by then",
+        path = .path.display()
+    )]
+    Killed {
+        /// The folder asked for.
+        path: PathBuf,
+        /// The recorder.
+        recorder: i32,
+    },
+    /// A profile that is being recorded, and is not written before the end.
+    #[error(
+        "{path}: no profile here yet: process {recorder} records it; kill -USR2 {recorder} has it write what it knows by now, \
+         and with --interval 10s it does so every 10 s",
+        path = .path.display()
+    )]
+    Unwritten {
+        /// The folder asked for.
+        path: PathBuf,
+        /// The recorder.
+        recorder: i32,
+    },
     /// A view could not be rendered.
     #[error(transparent)]
     Report(#[from] ReportError),
@@ -121,6 +145,11 @@ pub enum Failure {
          namespace: unshare --pid --fork --mount-proc transect …, or mount -t proc proc /proc"
     )]
     OtherProc,
+    /// `/proc` is not mounted.
+    #[error(
+        "/proc is not mounted, and nothing is known about processes without it; mount it: mount -t proc proc /proc"
+    )]
+    NoProc,
     /// Nothing ran in a cgroup.
     #[error("no process of the cgroup {} ran while it was recorded, so there is no profile", .0.display())]
     EmptyGroup(PathBuf),
@@ -220,6 +249,7 @@ impl Failure {
             | Self::EmptyGroup(_)
             | Self::Limit { .. }
             | Self::OtherProc
+            | Self::NoProc
             | Self::FewDescriptors { .. }
             | Self::FewThreads { .. } => RECORDING_FAILED,
             _ if self.is_closed_pipe() => 0,

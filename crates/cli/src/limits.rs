@@ -41,12 +41,13 @@ pub fn check_memory() -> Result<(), Failure> {
 /// Whether `/proc` shows the processes of this PID namespace: what a number means there is asked of it throughout.
 ///
 /// # Errors
-/// [`Failure::OtherProc`].
+/// [`Failure::OtherProc`], and [`Failure::NoProc`] where there is none.
 pub fn check_proc() -> Result<(), Failure> {
     let own = std::fs::read_link("/proc/self").ok().and_then(|own| own.to_str()?.parse::<u32>().ok());
     match own {
         Some(number) if number != std::process::id() => Err(Failure::OtherProc),
-        _ => Ok(()),
+        Some(_) => Ok(()),
+        None => Err(Failure::NoProc),
     }
 }
 

@@ -17,6 +17,7 @@ mod feature_command;
 mod feature_confirm;
 mod feature_regions;
 mod flag_effect;
+mod help;
 mod influence;
 mod latency;
 mod limits;
@@ -54,8 +55,11 @@ fn main() -> ExitCode {
 
 /// Parses the arguments and does what they say.
 fn run() -> ExitCode {
-    let cli = Cli::parse();
-    match dispatch(cli).map_err(limits::named) {
+    let done = match Cli::try_parse() {
+        Ok(cli) => dispatch(cli).map_err(limits::named).map_err(running::named),
+        Err(said) => help::show(&said),
+    };
+    match done {
         Ok(status) => ExitCode::from(status),
         Err(failure) => {
             if !failure.is_closed_pipe() {
@@ -75,6 +79,9 @@ fn dispatch(cli: Cli) -> Result<u8, Failure> {
         return Err(Failure::Usage(unknown_flag::explain(&cli.command, &option).unwrap_or_else(unknown)));
     }
     let config = config::load()?;
+    if matches!(cli.command, Command::Probe(_) | Command::Top(_)) {
+        limits::check_proc()?;
+    }
     if matches!(
         cli.command,
         Command::Run(_) | Command::Record(_) | Command::Latency(_) | Command::Criticality(_) | Command::Walk(_)

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use transect_analyze::{Selection, Unmatched, View, unmatched};
+use transect_analyze::{Selection, Unmatched, View, is_hazard, unmatched};
 use transect_profile_model::Profile;
 use transect_record::attached_flows::{self, AttachedFlowSettings};
 use transect_record::feature::FeatureSettings;
@@ -386,8 +386,10 @@ const LONGEST_NAME: usize = 50;
 
 /// `transect-PROGRAM-TIME.transect` in the current folder, numbered if several begin in one second.
 pub fn default_folder(program: &Path) -> PathBuf {
-    let program: String =
-        program.file_name().unwrap_or(OsStr::new("program")).to_string_lossy().chars().take(LONGEST_NAME).collect();
+    let program = program.file_name().unwrap_or(OsStr::new("program")).to_string_lossy();
+    // Who lists folders is not to have his terminal controlled, and the name is to be typed.
+    let letter = |c: char| if is_hazard(c) { '_' } else { c };
+    let program: String = program.chars().take(LONGEST_NAME).map(letter).collect();
     let time = jiff::Zoned::now().strftime("%Y%m%d-%H%M%S").to_string();
     let named = |suffix: &str| PathBuf::from(format!("transect-{program}-{time}{suffix}.transect"));
     let mut folder = named("");
@@ -398,4 +400,17 @@ pub fn default_folder(program: &Path) -> PathBuf {
         folder = named(&format!("-{number}"));
     }
     folder
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_default_folder_has_no_letters_that_control_a_terminal() {
+        let folder = |program: &str| default_folder(Path::new(program)).display().to_string();
+        assert!(folder("/bin/ev\nil\u{1b}[31m\u{202e}").starts_with("transect-ev_il_[31m_-"));
+        assert!(folder("/bin/caf\u{e9} au lait").starts_with("transect-caf\u{e9} au lait-"));
+        assert!(folder("..").starts_with("transect-program-"));
+    }
 }

@@ -3,11 +3,18 @@
 use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use transect_binary_info::CacheFolder;
+use transect_profile_store::StoreError;
+
+use crate::failure::Failure;
 
 /// Name of the folder in the user's cache.
 const KIND: &str = "running";
+
+/// So long it is known that a recorder was killed.
+const KEPT: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// A recording that runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,21 +54,44 @@ pub fn announce(folder: &Path) -> Announcement {
 
 /// All recordings of this user whose recorder lives.
 pub fn list() -> Vec<Running> {
+    let alive = |(file, recording): (PathBuf, Running)| {
+        if is_recorder(recording.recorder) {
+            return Some(recording);
+        }
+        // Left over from a recorder that was killed, and kept for as long as there is something to be said about it.
+        let is_old = fs::metadata(&file)
+            .and_then(|found| found.modified())
+            .is_ok_and(|written| std::time::SystemTime::now().duration_since(written).is_ok_and(|age| age > KEPT));
+        if is_old || recording.folder.exists() {
+            let _ = fs::remove_file(file);
+        }
+        None
+    };
+    announced().into_iter().filter_map(alive).collect()
+}
+
+/// What was announced and not taken back, with its file.
+fn announced() -> Vec<(PathBuf, Running)> {
     let registry = CacheFolder::path_of_user(KIND);
-    let Some(entries) = registry.and_then(|registry| fs::read_dir(registry).ok()) else { return Vec::new() };
-    entries
-        .flatten()
-        .filter_map(|entry| {
-            let recorder = entry.file_name().to_str()?.parse().ok()?;
-            if !is_recorder(recorder) {
-                // Left over from a recorder that was killed.
-                let _ = fs::remove_file(entry.path());
-                return None;
-            }
-            let folder = PathBuf::from(std::ffi::OsString::from_vec(CacheFolder::read(&entry.path()).ok()?));
-            Some(Running { recorder, folder })
-        })
-        .collect()
+    let entries = registry.and_then(|registry| fs::read_dir(registry).ok()).into_iter().flatten().flatten();
+    let recording = |entry: fs::DirEntry| {
+        let recorder = entry.file_name().to_str()?.parse().ok()?;
+        let folder = PathBuf::from(std::ffi::OsString::from_vec(CacheFolder::read(&entry.path()).ok()?));
+        Some((entry.path(), Running { recorder, folder }))
+    };
+    entries.filter_map(recording).collect()
+}
+
+/// What is behind a failure: where no profile is, one may be on its way, or its recorder was killed.
+pub fn named(failure: Failure) -> Failure {
+    let Failure::Read(StoreError::NotFound { path }) = &failure else { return failure };
+    let Ok(folder) = std::path::absolute(path) else { return failure };
+    let path = path.clone();
+    match announced().into_iter().find(|(_, recording)| recording.folder == folder) {
+        Some((_, Running { recorder, .. })) if is_recorder(recorder) => Failure::Unwritten { path, recorder },
+        Some((_, Running { recorder, .. })) => Failure::Killed { path, recorder },
+        None => failure,
+    }
 }
 
 /// True if the process lives and is one of this command (pids are reused). Its name is compared, not its file: an

@@ -5,7 +5,7 @@ use std::fs;
 use super::{Check, Status};
 
 pub fn checks() -> Vec<Check> {
-    vec![
+    let mut checks = vec![
         architecture(),
         clock(),
         seccomp(),
@@ -16,7 +16,17 @@ pub fn checks() -> Vec<Check> {
         type_information(),
         lockdown(),
         debug_symbols(),
-    ]
+    ];
+    checks.extend(processes());
+    checks
+}
+
+/// Said where it is not as everywhere.
+fn processes() -> Option<Check> {
+    let wrong = crate::limits::check_proc().err()?.to_string();
+    let finding = wrong.split("; ").next().unwrap_or_default();
+    let check = Check::ok("processes", finding, "Recordings look processes up in /proc.").required();
+    Some(check.with(Status::Missing, Some("mount -t proc proc /proc")))
 }
 
 fn word(path: &str) -> Option<String> {

@@ -255,6 +255,49 @@ fn the_proc_of_another_pid_namespace_is_refused_as_root() {
 }
 
 #[test]
+fn that_proc_is_not_mounted_is_said_as_root() {
+    let sandbox = Sandbox::new();
+    for (transect, status) in [
+        (&["record", "--quiet", "-o", "p", "--", "true"][..], 125),
+        (&["latency", "-p", "1"], 125),
+        (&["probe", "list", "-p", "1"], 125),
+        (&["doctor"], 1),
+    ] {
+        let shell = ["--mount", "sh", "-c", "umount -l /proc && exec \"$@\"", "sh"];
+        let done = around(&sandbox, "unshare", &shell, transect).output().unwrap();
+        let said = [done.stdout, done.stderr].concat();
+        let said = String::from_utf8_lossy(&said);
+        assert_eq!(done.status.code(), Some(status), "{transect:?}: {said}");
+        assert!(said.contains("/proc is not mounted"), "{transect:?}: {said}");
+    }
+}
+
+#[test]
+fn help_that_cannot_be_written_is_an_error_and_a_closed_pipe_is_none() {
+    let sandbox = Sandbox::new();
+    for command in [&["--help"][..], &["--version"], &["run", "--help"], &["help", "report"]] {
+        let done = around(&sandbox, "bash", &["-c", "exec \"$@\" > /dev/full", "bash"], command).output().unwrap();
+        let said = String::from_utf8_lossy(&done.stderr);
+        assert_eq!(done.status.code(), Some(1), "{command:?}: {said}");
+        assert!(said.contains("cannot write standard output: No space left on device"), "{command:?}: {said}");
+        let piped = ["-c", "\"$@\" | true; exit ${PIPESTATUS[0]}", "bash"];
+        let done = around(&sandbox, "bash", &piped, command).output().unwrap();
+        assert_eq!((done.status.code(), done.stderr.as_slice()), (Some(0), &b""[..]), "{command:?}");
+    }
+}
+
+#[test]
+fn wrong_arguments_do_not_control_the_terminal() {
+    let sandbox = Sandbox::new();
+    let wrong: [&[&str]; 2] = [&["po\u{1b}[31mlish"], &["report", "p", "--view", "ro\u{1b}]0;ofs\u{7}"]];
+    for arguments in wrong {
+        let mut command = sandbox.transect(arguments);
+        let clean = predicate::str::contains("\u{1b}").not();
+        command.env("CLICOLOR_FORCE", "1").assert().code(2).stdout("").stderr(clean);
+    }
+}
+
+#[test]
 fn limits_that_probes_meet_are_told_needs_ptrace() {
     place_probe_agent();
     for (limit, words) in [("ulimit -f 4000", "ulimit -f"), ("ulimit -v 1000000", "ulimit -v")] {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use transect_attach::{AttachError, Target, read_text};
+use transect_attach::{AttachError, FileIdentity, Target, read_text};
 use transect_binary_info::{Object, PlanCache};
 use transect_event_abi::arena::{EXTENT_COUNT, EXTENT_PROCESS, TIMING_COUNT};
 use transect_event_abi::process::{OBJECTS_OFFSET, ObjectRecord, PROCESS_LIVE, ProcessHeader};
@@ -57,7 +57,10 @@ fn open(pid: i32) -> Result<Target, RecordError> {
     let target = open_cleaned(pid)?;
     target.check_translated()?;
     let deadline = Instant::now() + PATIENCE;
-    while target.mappings()?.iter().any(|mapping| mapping.path.as_os_str() == ARENA_PATH) {
+    while let Some(arena) = target.mappings()?.iter().find(|mapping| mapping.path.as_os_str() == ARENA_PATH) {
+        if let Some(recorder) = recorder_of(arena.file()) {
+            return refuse(&format!("process {recorder} (transect) records them already; end it, or wait for it"));
+        }
         if Instant::now() > deadline {
             return refuse("an agent that counts them is in it already, of another recording or of its parent's");
         }
@@ -71,6 +74,20 @@ fn open(pid: i32) -> Result<Target, RecordError> {
         );
     }
     Ok(target)
+}
+
+/// The recorder that has the memory of an arena open. One that was killed has none, and its guard, which needs a moment to leave
+/// the process, is none.
+fn recorder_of(arena: FileIdentity) -> Option<i32> {
+    let own = read_text("/proc/self/comm").ok()?;
+    let has_it = |&pid: &i32| {
+        let open = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+        open.filter_map(|entry| std::fs::metadata(entry.path()).ok()).any(|file| FileIdentity::from(&file) == arena)
+    };
+    let pids = std::fs::read_dir("/proc").ok()?.flatten();
+    let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let is_recorder = |pid: &i32| read_text(format!("/proc/{pid}/comm")).is_ok_and(|name| name == own);
+    pids.filter(is_recorder).find(has_it)
 }
 
 impl<'a> Counted<'a> {

@@ -28,7 +28,7 @@ pub use feature::{
 pub use flow::{ApiClass, Component, Flow, TraceEvent, bare_name};
 pub use latency::{Latency, LatencyBucket, LatencyId, LatencySampling, LatencySession, LatencySlice};
 pub use loss::{CODE_WITHOUT_FILE, Loss, LossKind};
-pub use meta::{Clock, Machine, Meta, Timing};
+pub use meta::{Clock, Machine, MemoryKills, Meta, Timing};
 pub use metric::Metric;
 pub use overhead::Overhead;
 pub use thread::{Process, Thread};

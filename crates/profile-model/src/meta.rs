@@ -29,6 +29,9 @@ pub struct Meta {
     pub started_unix_ns: i64,
     /// Exit status of the launched process as a shell reports it (signal N as 128 + N); `None` while it runs.
     pub exit_status: Option<i32>,
+    /// Processes that the kernel killed meanwhile for want of memory; `None` if there were none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_kills: Option<MemoryKills>,
     /// How long the machine's CPUs worked meanwhile, for whatever program, summed, ns; in ticks of 10 ms. `None` if
     /// the kernel did not tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -65,6 +68,7 @@ impl Meta {
             wall_ns: 0,
             started_unix_ns: 0,
             exit_status: None,
+            memory_kills: None,
             machine_busy_ns: None,
             listening: Vec::new(),
             latency: None,
@@ -73,6 +77,17 @@ impl Meta {
             feature: None,
         }
     }
+}
+
+/// What the kernel's out-of-memory killer did during a recording.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryKills {
+    /// Processes that it killed (`oom_kill`).
+    pub count: i64,
+    /// The recorder's control group if it was for the limit of that, or of one in it; `None`: of the whole machine's processes.
+    pub control_group: Option<String>,
+    /// The limit of that control group, bytes; `None` if it has none itself.
+    pub limit_bytes: Option<i64>,
 }
 
 /// The recording machine.

@@ -27,6 +27,7 @@ mod lead;
 mod liveness;
 mod machine;
 pub mod machine_time;
+mod memory_kills;
 mod names;
 mod own_folder;
 mod own_times;

@@ -1,12 +1,14 @@
 //! What all of the machine's CPUs did during a recording (proc_stat(5)): how long they worked, for whomever, and how
 //! long they had work while the host of the virtual machine gave them to others (`steal`). The program stands still in
 //! steal time, and no event says so: a thread's CPU clock leaves that time out, times from switch to switch have it.
-//! And what the recorder itself took of them, before, during and after the run.
+//! And what the recorder itself took of them, before, during and after the run, and whom the kernel killed for want of memory.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::time::{ClockId, clock_gettime};
 use transect_profile_model::{Loss, LossKind, Meta, Profile};
+
+use crate::memory_kills::KillCounts;
 
 /// Of the time in which the CPUs had work: less is not worth a word.
 const LEAST_SHARE: f64 = 0.01;
@@ -25,18 +27,20 @@ struct Ticks {
 pub struct MachineTime {
     start: Option<Ticks>,
     begun_unix_ns: i64,
+    kills: KillCounts,
 }
 
 impl MachineTime {
     /// Counts from now on; what this process has computed up to now is part of its cost.
     pub fn watch() -> Self {
-        Self { start: now(), begun_unix_ns: unix_ns() - own_ns() }
+        Self { start: now(), begun_unix_ns: unix_ns() - own_ns(), kills: KillCounts::now() }
     }
 
     /// Notes in a profile what was recorded since then: the recorder's own cost; how long CPUs worked, and what was stolen
     /// if it is more than a little, if the kernel tells.
     pub fn note(&self, profile: &mut Profile) {
         self.note_overhead(&mut profile.meta);
+        profile.meta.memory_kills = self.kills.since(&KillCounts::now());
         let Some((start, end)) = self.start.zip(now()) else { return };
         let (busy, stolen) = (end.busy.saturating_sub(start.busy), end.stolen.saturating_sub(start.stolen));
         let ms = |ticks: u64| ticks * 1000 / rustix::param::clock_ticks_per_second();

@@ -22,6 +22,9 @@ pub(crate) fn header(
     let status = status(meta, totals);
     let room = page.style.columns().saturating_sub("transect  ".len() + status.len());
     page.line(&[(Role::Dim, "transect  "), (Role::Title, &cut_middle(&command, room)), (Role::Warning, &status)]);
+    if let Some(line) = memory_kills(meta) {
+        page.wrapped(10, Role::Warning, &escape(&line));
+    }
     let mut facts = extent(meta, totals);
     if has_flows(meta) {
         facts.push(format!("{} in {}", counted(totals.calls, "call", "calls"), counted(totals.flows, "flow", "flows")));
@@ -80,6 +83,30 @@ pub fn status(meta: &Meta, totals: &Totals) -> String {
         None if totals.ended => "  ended meanwhile".to_owned(),
         None => "  still running".to_owned(),
     }
+}
+
+/// Why the kernel has killed the program, or another one meanwhile.
+fn memory_kills(meta: &Meta) -> Option<String> {
+    const KILLED: i32 = 128 + 9;
+    let kills = meta.memory_kills.as_ref()?;
+    let limit = kills.limit_bytes.map_or(String::new(), |limit| format!(" ({} MiB)", limit >> 20));
+    let count = kills.count;
+    Some(match (&kills.control_group, meta.exit_status) {
+        (Some(group), Some(KILLED)) => format!(
+            "killed by SIGKILL: the kernel's memory limit{limit} of its control group {group} was hit (oom_kill {count})"
+        ),
+        (Some(group), _) => format!(
+            "{} killed meanwhile: the kernel's memory limit{limit} of control group {group} was hit (oom_kill {count})",
+            if count == 1 { "a process was".to_owned() } else { format!("{count} processes were") }
+        ),
+        (None, Some(KILLED)) => format!(
+            "killed by SIGKILL, perhaps for want of memory: the kernel has killed {} on this machine meanwhile (oom_kill of \
+             /proc/vmstat)",
+            counted(count, "process", "processes")
+        ),
+        // Another program's matter.
+        (None, _) => return None,
+    })
 }
 
 /// How long it ran, what its threads did meanwhile, and how many they were.

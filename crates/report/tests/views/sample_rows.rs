@@ -44,6 +44,7 @@ pub fn meta() -> Meta {
         wall_ns: 12_345_678_901,
         started_unix_ns: 1_750_000_000_000_000_000,
         exit_status: Some(0),
+        memory_kills: None,
         machine_busy_ns: None,
         listening: Vec::new(),
         latency: None,

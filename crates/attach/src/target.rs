@@ -12,6 +12,7 @@ use crate::call_site::CallSite;
 use crate::check;
 use crate::error::AttachError;
 use crate::memory::Memory;
+use crate::priority::Urgent;
 use crate::process::{Status, find_thread, is_alive, is_ending, runs, stays, threads};
 use crate::ptrace;
 use crate::seccomp::{self, SECCOMP_STRICT};
@@ -270,6 +271,7 @@ impl Target {
         &self,
         calls: impl FnOnce(&mut Stop<'_>) -> Result<T, AttachError>,
     ) -> Result<T, AttachError> {
+        let _urgent = Urgent::begin();
         self.pause();
         calls(&mut self.stop_one()?)
     }

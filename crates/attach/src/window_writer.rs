@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use transect_text_patch::{WINDOW_CAPACITY, Window};
 
 use crate::error::AttachError;
+use crate::priority::Urgent;
 use crate::ptrace;
 use crate::stop::{Held, Stop};
 use crate::target::Target;
@@ -75,6 +76,8 @@ impl Target {
         held: &mut dyn FnMut(&Stop<'_>),
     ) -> Result<Written, AttachError> {
         let each_stop = held;
+        // After each of many pauses as well: whoever waits for a CPU then takes a hundred times as long.
+        let _urgent = Urgent::begin();
         let mut written = Written::default();
         let mut runs = self.prepare(windows, &mut written);
         let mut tries = 0;

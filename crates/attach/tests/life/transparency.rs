@@ -298,3 +298,30 @@ fn calls_are_made_by_threads_that_end_all_the_time() {
         assert!(target.is_alive());
     }
 }
+
+/// On a crowded machine whoever pauses between two stops would wait for a CPU after each.
+#[test]
+fn pauses_between_stops_end_first_in_line_as_root() {
+    let sleeps = Running::start(&compile("sleeps", &[]), &[]);
+    let (pid, (tell, told)) = (sleeps.pid(), std::sync::mpsc::channel());
+    let stops = std::thread::spawn(move || {
+        let target = Target::open(pid).unwrap();
+        tell.send(rustix::thread::gettid().as_raw_nonzero().get()).unwrap();
+        for _ in 0..20 {
+            drop(target.share_memory("shared", 4096).unwrap());
+        }
+    });
+    let stat = format!("/proc/self/task/{}/stat", told.recv().unwrap());
+    let (mut asleep, mut in_line) = (0, 0);
+    while let Ok(line) = std::fs::read_to_string(&stat) {
+        let fields: Vec<&str> = line.rsplit_once(") ").unwrap().1.split(' ').collect();
+        let is_asleep = fields[0] == "S";
+        asleep += usize::from(is_asleep);
+        in_line += usize::from(is_asleep && fields[16] == "-20");
+        if stops.is_finished() {
+            break;
+        }
+    }
+    stops.join().unwrap();
+    assert!(asleep > 10 && in_line * 10 >= asleep * 9, "{in_line} of {asleep} times it slept it was first in line");
+}

@@ -376,3 +376,63 @@ fn a_signal_ends_the_wait_for_descendants_and_keeps_the_profile() {
     assert!(transect_profile_store::read(&sandbox.path("p")).unwrap().processes.len() >= 2);
     send("-KILL", std::fs::read_to_string(sandbox.path("pid")).unwrap().trim().parse().unwrap());
 }
+
+/// What the agent maps for each thread is in no row of the program's calls.
+#[test]
+fn calls_that_the_agent_makes_are_none_of_the_programs() {
+    let sandbox = Sandbox::new();
+    let threads = "import threading\n\
+        for _ in range(3000):\n\
+        \x20 thread = threading.Thread(target=len, args=('',))\n\
+        \x20 thread.start()\n\
+        \x20 thread.join()\n";
+    sandbox.with_agent(&["record", "--quiet", "-o", "p", "--", "python3", "-c", threads]).assert().success();
+    let shown = sandbox.transect(&["report", "p", "--view", "system-calls", "--top", "100"]).output().unwrap();
+    let shown = String::from_utf8(shown.stdout).unwrap();
+    let own: Vec<&str> =
+        shown.lines().filter(|line| line.ends_with(" mremap") || line.contains("remap_file_pages")).collect();
+    assert!(shown.contains("SYSTEM CALL") && own.is_empty(), "{shown}");
+}
+
+/// A recorder that was killed has written nothing, and its program goes on: a report says so, and what helps next time.
+#[test]
+fn a_killed_recorder_is_told_from_a_profile_that_never_was() {
+    let sandbox = Sandbox::new();
+    let mut recorder = sandbox.started(&[
+        "record",
+        "--quiet",
+        "--collect",
+        "flow",
+        "-o",
+        "p",
+        "--",
+        "sh",
+        "-c",
+        "touch began; sleep 3; touch ended",
+    ]);
+    let wait_for = |name: &str| {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while !sandbox.path(name).exists() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert!(sandbox.path(name).exists(), "{name}");
+    };
+    let says = |words: &str| {
+        let said = sandbox.transect(&["report", "p"]).output().unwrap();
+        let text = String::from_utf8_lossy(&said.stderr).into_owned();
+        assert!(
+            said.status.code() == Some(1) && text.contains(words) && text.contains("--interval"),
+            "{words}: {text}"
+        );
+    };
+    wait_for("began");
+    says(&format!("process {} records it", recorder.id()));
+    recorder.kill().unwrap();
+    recorder.wait().unwrap();
+    says(&format!("its recorder, process {}, was killed", recorder.id()));
+    wait_for("ended");
+    // Another recording in between is no reason to forget it.
+    sandbox.with_agent(&["record", "--quiet", "--collect", "flow", "-o", "q", "--", "true"]).assert().success();
+    says("was killed");
+    sandbox.transect(&["report", "never"]).assert().code(1).stderr(predicates::str::contains("record one with"));
+}

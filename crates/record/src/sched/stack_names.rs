@@ -153,7 +153,10 @@ impl NamedStacks {
             }
             // One frame stands for a kernel without names.
             wanted.dedup_by(|one, other| one == other && *one == UNNAMED);
-            frames.extend(wanted.into_iter().rev().map(|function| naming.kernel_frame(function)));
+            // What the kernel does for the agent is no call of the program's.
+            if agent.is_none() {
+                frames.extend(wanted.into_iter().rev().map(|function| naming.kernel_frame(function)));
+            }
             let at_root = frames.first().is_some_and(|&root| {
                 let root = &naming.frames[root as usize].function;
                 ROOTS.contains(&root.as_str())

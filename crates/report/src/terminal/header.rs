@@ -249,16 +249,39 @@ pub fn shell_words(words: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use transect_profile_model::{Clock, Machine, Meta};
+    use transect_profile_model::{Clock, Machine, MemoryKills, Meta};
 
-    use super::{SHORTEST, in_short, overhead, shell_words};
+    use super::{SHORTEST, in_short, memory_kills, overhead, shell_words};
 
-    #[test]
-    fn the_cost_of_a_short_run_is_not_told() {
+    fn meta() -> Meta {
         let machine =
             Machine { hostname: String::new(), kernel: String::new(), cpu: String::new(), cpus: 1, memory_bytes: 0 };
         let clock = Clock { source: "tsc".into(), ticks_per_ns: 1.0, timed_call_ns: 0.0, counted_call_ns: 0.0 };
-        let mut meta = Meta { overhead_estimate: 0.02, wall_ns: SHORTEST, ..Meta::new(machine, clock) };
+        Meta::new(machine, clock)
+    }
+
+    #[test]
+    fn a_program_that_ran_out_of_memory_is_told_from_one_that_was_killed() {
+        let line = |status, kills: Option<(Option<&str>, Option<i64>)>| {
+            let kills = kills.map(|(group, limit_bytes)| MemoryKills {
+                count: 1,
+                control_group: group.map(str::to_owned),
+                limit_bytes,
+            });
+            memory_kills(&Meta { exit_status: Some(status), memory_kills: kills, ..meta() })
+        };
+        let of_group = Some((Some("/jobs/7"), Some(64 << 20)));
+        let said =
+            "killed by SIGKILL: the kernel's memory limit (64 MiB) of its control group /jobs/7 was hit (oom_kill 1)";
+        assert_eq!(line(137, of_group).as_deref(), Some(said));
+        assert!(line(1, of_group).is_some_and(|line| line.starts_with("a process was killed meanwhile: ")));
+        assert!(line(137, Some((None, None))).is_some_and(|line| line.contains("perhaps for want of memory")));
+        assert_eq!((line(0, Some((None, None))), line(137, None)), (None, None));
+    }
+
+    #[test]
+    fn the_cost_of_a_short_run_is_not_told() {
+        let mut meta = Meta { overhead_estimate: 0.02, wall_ns: SHORTEST, ..meta() };
         assert_eq!(overhead(&meta), "overhead about 2.0 %");
         meta.wall_ns -= 1;
         assert_eq!(overhead(&meta), "overhead not measurable in so short a run");

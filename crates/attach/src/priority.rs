@@ -38,6 +38,14 @@ impl Urgent {
         }
     }
 
+    /// Gives all but this thread their priority back. To be done while they stand: one that goes on with it takes the CPU of whoever
+    /// has let it go, for tens of milliseconds.
+    pub fn give_back_others(&mut self) {
+        for (thread, before) in self.before.extract_if(.., |(thread, _)| thread.is_some()) {
+            let _ = setpriority_process(thread, before);
+        }
+    }
+
     fn raise(&mut self, thread: Option<Pid>) {
         if let Ok(before) = getpriority_process(thread)
             && before != HIGHEST
@@ -68,4 +76,26 @@ pub fn is_crowded() -> bool {
 /// CPUs that this process may use.
 pub fn cpus() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn others_have_their_priority_back_before_this_thread() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let (pid, usual) = (Pid::from_child(&child), getpriority_process(None).unwrap());
+        let mut urgent = Urgent::begin();
+        urgent.raise_all([child.id().cast_signed()].into_iter());
+        let both = || [Some(pid), None].map(|thread| getpriority_process(thread).unwrap());
+        if both() == [HIGHEST; 2] {
+            urgent.give_back_others();
+            assert_eq!(both(), [usual, HIGHEST]);
+        }
+        drop(urgent);
+        assert_eq!(both(), [usual; 2]);
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
 }

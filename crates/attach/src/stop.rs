@@ -464,6 +464,7 @@ impl<'a> Stop<'a> {
                 let _ = ptrace::set_registers(thread.tid, &thread.registers);
             }
         }
+        self.urgent.give_back_others();
         let mut lost = false;
         for thread in &self.threads {
             let gone_on = match (thread.kept, thread.resting, thread.group_stop) {

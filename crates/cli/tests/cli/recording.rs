@@ -386,7 +386,8 @@ fn calls_that_the_agent_makes_are_none_of_the_programs() {
         \x20 thread = threading.Thread(target=len, args=('',))\n\
         \x20 thread.start()\n\
         \x20 thread.join()\n";
-    sandbox.with_agent(&["record", "--quiet", "-o", "p", "--", "python3", "-c", threads]).assert().success();
+    let recorded = ["record", "--quiet", "--collect", "flow,sched", "-o", "p", "--", "python3", "-c", threads];
+    sandbox.with_agent(&recorded).assert().success();
     let shown = sandbox.transect(&["report", "p", "--view", "system-calls", "--top", "100"]).output().unwrap();
     let shown = String::from_utf8(shown.stdout).unwrap();
     let own: Vec<&str> =

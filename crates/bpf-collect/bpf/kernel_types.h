@@ -199,6 +199,7 @@ struct maple_tree {
 
 struct mm_struct {
 	struct maple_tree mm_mt;
+	unsigned long start_code, end_code;
 };
 
 struct vm_area_struct {

@@ -68,7 +68,7 @@ __noinline __u32 begin_wait(struct sched_slot *slot)
 	call_blocks(slot, wait->begin);
 	wait->stack = 0;
 	find_habit(slot, registers->ip, registers->di);
-	find_place(slot, registers->ip, registers->sp);
+	find_place(slot, registers->ip, registers->sp, is_long_habit(slot));
 	chosen = choose_wait(slot, wait->begin);
 	if (!chosen && !is_long_habit(slot)) {
 		slot->undetailed = 1;
@@ -84,11 +84,13 @@ __noinline __u32 begin_wait(struct sched_slot *slot)
 		return remains;
 	}
 	if (with_stacks && (wait->n < min_parallelism || slot->stack_wanted || slot->new_place ||
-			    wait->begin - slot->last_stack_time >= stack_period)) {
+			    wait->begin - slot->last_stack_time >= stack_period || is_new_place(slot, wait->begin))) {
 		remains |= WAIT_STACK;
 		if (kernel_halves || !says_all(wait))
 			remains |= WAIT_KERNEL_HALF;
 		set_leaf(&user);
+	} else {
+		wait->stack = stack_of_wait(slot);
 	}
 	return remains;
 }

@@ -261,6 +261,11 @@ long bpf_probe_read_user(void *to, __u32 size, void *from)
 
 long bpf_probe_read_kernel(void *to, __u32 size, void *from)
 {
+	/* A member of nothing. */
+	if ((__u64)from < 4096) {
+		memset(to, 0, size);
+		return -1;
+	}
 	memcpy(to, from, size);
 	return 0;
 }

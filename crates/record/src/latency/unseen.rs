@@ -37,8 +37,10 @@ pub struct Unsampled {
 pub struct Doubt {
     /// This part of them, ...
     pub part: f64,
-    /// ... at most so many.
+    /// ... at most so many, ...
     pub calls: f64,
+    /// ... and this part in any case.
+    pub least: f64,
 }
 
 /// The estimate so far.
@@ -105,7 +107,7 @@ impl Unseen {
         let within = (self.within + 0.5) / (self.moments + 1.0);
         self.variance +=
             (stretch.ticks * (from - to)).powi(2) / 2.0 + (beyond * self.called).powi(2) * within * (1.0 - within);
-        self.unsure += (calls * self.doubt.part).min(self.doubt.calls);
+        self.unsure += (calls * self.doubt.part).min(self.doubt.calls).max(calls * self.doubt.least);
         self.calls += calls;
         self.unpriced += calls;
         self.limit += stretch.thread_ticks;

@@ -47,6 +47,8 @@ const COST_ERROR: f64 = 0.25;
 const FIRST_CALL_ERROR: f64 = 8_000.0;
 /// Even of calls that come evenly the number is known to within this part of those that were not seen: busy time is.
 const LEAST_ERROR: f64 = 0.03;
+/// Taken for [`BusyTime::crowding`] of so many threads that they are not asked.
+const UNKNOWN_CROWDING: f64 = 0.5;
 /// Most of a window's length that may be error.
 const MOST_ERROR: f64 = 0.9;
 /// Calls after a window of bursts, most of which belong to the last one, are known to within this multiple of their number.
@@ -208,6 +210,16 @@ impl BusyTime {
         (length - waits * rest / runs).max(length * share / 2.0)
     }
 
+    /// The part of the time in which its threads wanted a CPU and had none: by so much its busy time is unsure.
+    fn crowding(&self) -> f64 {
+        let [_, used, _, queued] = self.late;
+        match self.runs {
+            Some(_) => queued / (used + queued).max(1.0),
+            None if self.threads > 1.0 => UNKNOWN_CROWDING,
+            None => 0.0,
+        }
+    }
+
     /// Ticks since the last epoch's end.
     pub fn since(&self, now: u64) -> f64 {
         now.saturating_sub(self.at) as f64
@@ -328,10 +340,11 @@ impl Windows {
             // A long one may hold bursts, the last of which, of fewer calls than it, goes on: where there are pauses before first calls.
             let [before, from_there] = self.late;
             let pauses = (10.0 * before / from_there.max(1.0)).min(1.0);
+            let least = LEAST_ERROR + busy.crowding();
             let unsure = if calls > busy.epoch {
-                Doubt { part: (LAST_BURST_ERROR * pauses).max(LEAST_ERROR), calls: self.grant.into() }
+                Doubt { part: LAST_BURST_ERROR * pauses, calls: self.grant.into(), least }
             } else {
-                Doubt { part: (error / (1.0 - error)).max(LEAST_ERROR), calls: f64::INFINITY }
+                Doubt { part: error / (1.0 - error), calls: f64::INFINITY, least }
             };
             // At the last epoch's end before its first call the probe was on, too.
             let first = self.armed_wall.max(busy.began) as f64 + until_first_wall - busy.from as f64;

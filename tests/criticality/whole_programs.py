@@ -112,6 +112,17 @@ def test_storms(results, tool, build):
                     off.append(f"{function} has {found / 1e6:.1f} ms, by its own clock {ns / 1e6:.1f} ms")
         return complaints, off
 
+    def two_sleepers():
+        answer = tool.run([os.path.join(build, "two-sleepers")])
+        complaints = expect(answer, out="400 400\n")
+        if answer.rows:
+            for function in ("sleeps_under_lock", "sleeps_beside"):
+                found = sum(row["count"] for row in answer.rows["waits"] if row["kind"] == "sleep" and function in row["stack"])
+                # The first of each thread may have no stack.
+                if not 384 <= found <= 400:
+                    complaints.append(f"{function} slept {found} times, by its own count 400")
+        return complaints
+
     def exec_threaded():
         answer = tool.run([os.path.join(build, "exec-threaded")])
         return expect(answer, out="replaced\n")
@@ -171,6 +182,7 @@ def test_storms(results, tool, build):
     results.test("10,000 short threads", short_threads)
     results.test_measured("time in which a thread was queued is where it was queued", queued)
     results.test_measured("time in which a thread was queued after a brief wait is with that wait", brief_queued)
+    results.test("sleeps of two functions that call the same one are told apart", two_sleepers)
     results.test("exec in a threaded process", exec_threaded)
     results.test("pid namespace", namespace)
 

@@ -47,7 +47,9 @@ const COST_ERROR: f64 = 0.25;
 const FIRST_CALL_ERROR: f64 = 8_000.0;
 /// Even of calls that come evenly the number is known to within this part of those that were not seen: busy time is.
 const LEAST_ERROR: f64 = 0.03;
-/// Taken for [`BusyTime::crowding`] of so many threads that they are not asked.
+/// What idle time adds to [`BusyTime::unsure`].
+const IDLE_ERROR: f64 = 0.6;
+/// The part of the time without a CPU of so many threads that they are not asked.
 const UNKNOWN_CROWDING: f64 = 0.5;
 /// Most of a window's length that may be error.
 const MOST_ERROR: f64 = 0.9;
@@ -210,14 +212,16 @@ impl BusyTime {
         (length - waits * rest / runs).max(length * share / 2.0)
     }
 
-    /// The part of the time in which its threads wanted a CPU and had none: by so much its busy time is unsure.
-    fn crowding(&self) -> f64 {
-        let [_, used, _, queued] = self.late;
-        match self.runs {
+    /// How unsure busy time is, as a part of it: the kernel brings it up to date in steps, which hides where in an epoch a process
+    /// ran that slept or was kept from its CPU for the rest.
+    fn unsure(&self) -> f64 {
+        let [_, used, elapsed, queued] = self.late;
+        let crowded = match self.runs {
             Some(_) => queued / (used + queued).max(1.0),
             None if self.threads > 1.0 => UNKNOWN_CROWDING,
-            None => 0.0,
-        }
+            None => return 0.0,
+        };
+        crowded + IDLE_ERROR * (1.0 - (used + queued) / elapsed.max(1.0)).max(0.0)
     }
 
     /// Ticks since the last epoch's end.
@@ -340,7 +344,7 @@ impl Windows {
             // A long one may hold bursts, the last of which, of fewer calls than it, goes on: where there are pauses before first calls.
             let [before, from_there] = self.late;
             let pauses = (10.0 * before / from_there.max(1.0)).min(1.0);
-            let least = LEAST_ERROR + busy.crowding();
+            let least = LEAST_ERROR + busy.unsure();
             let unsure = if calls > busy.epoch {
                 Doubt { part: LAST_BURST_ERROR * pauses, calls: self.grant.into(), least }
             } else {

@@ -66,7 +66,9 @@ def collector_is_exact_for_programs_of_many_shapes(options):
     if not counted:
         return [f"status {done.returncode}: {(done.stdout + done.stderr)[-800:]}"]
     options.passed += int(counted[1]) - 1
-    return [line for line in done.stdout.splitlines() if line.startswith("FAILED")]
+    failed = [line for line in done.stdout.splitlines() if line.startswith("FAILED")]
+    # What a test panicked at is said there.
+    return failed + ([done.stderr[-800:]] if failed else [])
 
 
 @test

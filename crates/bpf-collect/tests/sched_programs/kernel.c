@@ -261,11 +261,6 @@ long bpf_probe_read_user(void *to, __u32 size, void *from)
 
 long bpf_probe_read_kernel(void *to, __u32 size, void *from)
 {
-	/* A member of nothing. */
-	if ((__u64)from < 4096) {
-		memset(to, 0, size);
-		return -1;
-	}
 	memcpy(to, from, size);
 	return 0;
 }
@@ -309,6 +304,7 @@ void kernel_reset(__u32 allowed, __u32 processes_apart)
 }
 
 static const struct cpumask all_cpus = { { 3 } };
+static struct mm_struct memory;
 
 void kernel_new_task(__u32 index, __u32 tid, __u32 leader, __u32 parent)
 {
@@ -329,6 +325,7 @@ void kernel_new_task(__u32 index, __u32 tid, __u32 leader, __u32 parent)
 	mock->task.cpus_ptr = &all_cpus;
 	mock->task.nr_cpus_allowed = 2;
 	mock->task.prio = 120;
+	mock->task.mm = &memory;
 	strcpy(mock->task.comm, "task");
 }
 

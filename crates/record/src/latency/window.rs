@@ -39,6 +39,8 @@ const AT_ONCE_TICKS: f64 = 40_000.0;
 const AT_ONCE_INTERVALS: f64 = 3.0;
 /// A window that lasts this many times as long from its first call on as up to it holds the gaps between bursts, too.
 const HOLDS_GAPS: f64 = 2.0;
+/// Such a window is this much longer than one that does not, in calls.
+const LONGER: u32 = 8;
 /// Fewer granted calls say little of the rate.
 const FEW: u32 = 8;
 /// What timing took is known to within this part, and ...
@@ -55,8 +57,6 @@ const UNKNOWN_CROWDING: f64 = 0.5;
 const MOST_ERROR: f64 = 0.9;
 /// Calls after a window of bursts, most of which belong to the last one, are known to within this multiple of their number.
 const LAST_BURST_ERROR: f64 = 1.5;
-/// Such a window is this much longer than one that does not, in calls.
-const LONGER: u32 = 8;
 /// A process that runs less than this part of the time may not have run when it was armed.
 const ALWAYS_RUNS: f64 = 0.95;
 
@@ -312,9 +312,9 @@ impl Windows {
         // Who was armed while the process did not run could not be called.
         let until_first = (until_first_wall - (busy.waited - self.waited_at)).max(0.0);
         self.length = Some((until_first + ran).min(longest));
-        // Calls follow each other faster where none is timed.
-        // Nor do they take less time than they were seen to take, however dear timing was when its cost was measured.
-        // That is not known of calls inside each other, or side by side: those took more than there was time.
+        // Calls follow each other faster where none is timed. Nor do they take less time than they were seen to take, however dear
+        // timing was when its cost was measured. Of calls inside each other, or side by side, that is not known: they took more
+        // than there was time.
         let overlap = self.last.ticks as f64 > calls;
         let calls_took = match self.last.mean() {
             Some(mean) if !overlap => call.net(mean) * self.last.samples as f64,
@@ -338,26 +338,30 @@ impl Windows {
             self.fresh = true;
             let timing = disturbed / busy.at_once();
             let is_certain = self.grant >= FEW && timing < ran / 2.0;
-            let error = (COST_ERROR * timing + FIRST_CALL_ERROR) / length;
-            // Calls inside each other are short ones, as a rule, and nothing says how short.
-            let error = if overlap && timing > ran / 4.0 { MOST_ERROR } else { error.min(MOST_ERROR) };
-            // A long one may hold bursts, the last of which, of fewer calls than it, goes on: where there are pauses before first calls.
-            let [before, from_there] = self.late;
-            let pauses = (10.0 * before / from_there.max(1.0)).min(1.0);
-            let least = LEAST_ERROR + busy.unsure();
-            let unsure = if calls > busy.epoch {
-                Doubt { part: LAST_BURST_ERROR * pauses, calls: self.grant.into(), least }
-            } else {
-                Doubt { part: error / (1.0 - error), calls: f64::INFINITY, least }
-            };
+            let doubt = self.doubt(calls, length, timing, overlap && timing > ran / 4.0, busy);
             // At the last epoch's end before its first call the probe was on, too.
             let first = self.armed_wall.max(busy.began) as f64 + until_first_wall - busy.from as f64;
             let waited = until_first.min(if first >= 0.0 { first } else { first.rem_euclid(busy.epoch.max(1.0)) });
             let began = (1.0 - late(waited) / calls.max(1.0)).max(0.0);
-            self.unseen.moment(if is_certain { own } else { usual }, began, unsure);
+            self.unseen.moment(if is_certain { own } else { usual }, began, doubt);
         }
         let mean = mean.map(|mean| call.net(mean));
         self.unseen.settle(std::mem::take(&mut self.pending), busy.epoch, mean);
+    }
+
+    /// What a window of `calls` ticks leaves unsure, of which `length` are the program's own; timing took `timing`, and where it took
+    /// much of calls that `overlap` nothing says how short those are.
+    fn doubt(&self, calls: f64, length: f64, timing: f64, overlap: bool, busy: &BusyTime) -> Doubt {
+        let least = LEAST_ERROR + busy.unsure();
+        if calls > busy.epoch {
+            // It may hold bursts, the last of which, of fewer calls than it, goes on: where there are pauses before first calls.
+            let [before, from_there] = self.late;
+            let pauses = (10.0 * before / from_there.max(1.0)).min(1.0);
+            return Doubt { part: LAST_BURST_ERROR * pauses, calls: self.grant.into(), least };
+        }
+        let error = if overlap { MOST_ERROR } else { (COST_ERROR * timing + FIRST_CALL_ERROR) / length };
+        let error = error.min(MOST_ERROR);
+        Doubt { part: error / (1.0 - error), calls: f64::INFINITY, least }
     }
 
     /// The probe is switched off before its grant is used up, by us.

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Read;
 
 use crate::error::AttachError;
-use crate::process::{Status, find_thread, runs, stays};
+use crate::process::{Status, find_thread, is_not_ending, runs};
 
 /// Refuses processes that can't be attached to for reasons that `/proc` shows.
 pub fn check(pid: i32) -> Result<Status, AttachError> {
@@ -48,7 +48,7 @@ pub(crate) fn traced(pid: i32, tracer: i32) -> AttachError {
 
 /// The machine type stands in the executable; a path is not trusted, the link in `/proc` is the file itself.
 fn check_machine(pid: i32) -> Result<(), AttachError> {
-    let task = find_thread(pid, stays).unwrap_or(pid);
+    let task = find_thread(pid, is_not_ending).unwrap_or(pid);
     let mut head = [0u8; 20];
     // Not readable means not permitted, which tracing will say better.
     let Ok(mut file) = fs::File::open(format!("/proc/{task}/exe")) else { return Ok(()) };

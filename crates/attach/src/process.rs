@@ -145,7 +145,7 @@ pub fn is_kernel_thread(pid: i32) -> bool {
 }
 
 /// Whether a thread is there and not on its way out.
-pub fn stays(tid: i32) -> bool {
+pub fn is_not_ending(tid: i32) -> bool {
     is_alive(tid) && !is_ending(tid)
 }
 

@@ -13,7 +13,7 @@ use crate::check;
 use crate::error::AttachError;
 use crate::memory::Memory;
 use crate::priority::Urgent;
-use crate::process::{Status, find_thread, is_alive, is_ending, runs, stays, threads};
+use crate::process::{Status, find_thread, is_alive, is_ending, is_not_ending, runs, threads};
 use crate::ptrace;
 use crate::seccomp::{self, SECCOMP_STRICT};
 use crate::stop::{Stop, StopTimes, Which};
@@ -484,7 +484,7 @@ pub(crate) const USER_CODE_64: u64 = 0x33;
 
 fn task_with_memory(pid: i32) -> i32 {
     // The first one, as a rule: it loses its memory long before it is seen to have ended where others go on.
-    find_thread(pid, stays).or_else(|| find_thread(pid, is_alive)).unwrap_or(pid)
+    find_thread(pid, is_not_ending).or_else(|| find_thread(pid, is_alive)).unwrap_or(pid)
 }
 
 fn by_task<T>(pid: i32, look: impl Fn(i32) -> Result<T, AttachError>) -> Result<T, AttachError> {
@@ -494,7 +494,7 @@ fn by_task<T>(pid: i32, look: impl Fn(i32) -> Result<T, AttachError>) -> Result<
         match look(task) {
             // It says nothing about the process that a thread of it has ended.
             Err(error) if error.is_end() => {
-                if stays(task) || find_thread(pid, stays).is_none() || Instant::now() > deadline {
+                if is_not_ending(task) || find_thread(pid, is_not_ending).is_none() || Instant::now() > deadline {
                     return Err(AttachError::Exited { pid });
                 }
             }

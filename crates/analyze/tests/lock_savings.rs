@@ -174,3 +174,49 @@ fn what_is_done_under_a_lock_holds_up_who_waits_behind_its_waiters() {
         "{row:?}, truth {truth:.3}"
     );
 }
+
+/// Threads that rest under one lock and outside of it: where several come in turn, whoever is there first finds it free again and
+/// again, though it is what bounds them.
+fn resting(threads: usize, (under, outside): (f64, f64)) -> Program {
+    let mut seed = 11;
+    let mut all = vec![Script { name: "main".into(), steps: Vec::new(), ..Script::default() }];
+    for n in 0..threads {
+        let mut steps: Vec<Step> = Vec::new();
+        for _ in 0..60 {
+            steps.extend([
+                ("work", Do::Lock(0)),
+                ("store", Do::Sleep(under * jitter(&mut seed))),
+                ("work", Do::Run(5.0)),
+            ]);
+            steps.extend([("work", Do::Unlock(0)), ("think", Do::Sleep(outside * jitter(&mut seed)))]);
+        }
+        all.push(Script { name: format!("worker{n}"), steps, ..Script::default() });
+    }
+    let ids = 1..=threads;
+    all[0].steps = ids.clone().map(|id| ("start", Do::Spawn(id))).chain(ids.map(|id| ("join", Do::Join(id)))).collect();
+    Program { cpus: 2, threads: all }
+}
+
+#[test]
+fn a_sleep_under_a_lock_holds_up_those_that_find_it_free_at_times() {
+    for (threads, times) in [(4, (3000.0, 3000.0)), (4, (3000.0, 1000.0)), (3, (3000.0, 5000.0)), (8, (2000.0, 6000.0))]
+    {
+        let program = resting(threads, times);
+        let base = program.run();
+        let rows = criticality(&base.profile, &Selection::default()).unwrap().what_if;
+        for function in ["store", "think"] {
+            for speedup in [2.0, f64::INFINITY] {
+                let changed = program.sped_up(function, speedup).run();
+                let truth = 1.0 - changed.elapsed_ns as f64 / base.elapsed_ns as f64;
+                let row = rows.iter().find(|row| row.path == function && row.speedup == speedup);
+                let (low, best, high) =
+                    row.map_or((0.0, 0.0, 0.0), |row| (row.saving_low, row.saving, row.saving_high));
+                let what = format!(
+                    "{threads} threads, {times:?}, {function} {speedup}: {low:.3} {best:.3} {high:.3}, truth {truth:.3}"
+                );
+                println!("{what}");
+                assert!(low - 0.03 <= truth && truth <= high + 0.03 && (best - truth).abs() < 0.06, "{what}");
+            }
+        }
+    }
+}

@@ -7,6 +7,7 @@ use super::super::Source;
 use super::super::call_path::FunctionId;
 use super::super::tally::Tally;
 use super::density::{Code, Density};
+use super::hold::Holds;
 use super::timeline::Timelines;
 use super::trace::{Step, Trace};
 use crate::sharing::Span;
@@ -97,7 +98,28 @@ impl Chains {
 }
 
 /// Kind, object, and the process if it means something else in others.
-type LockKey = (WaitKind, u32, Option<ProcessId>);
+pub(super) type LockKey = (WaitKind, u32, Option<ProcessId>);
+
+/// By row: the lock that it waits for, if it does for one.
+pub(super) fn keys(source: &Source<'_>) -> Vec<Option<LockKey>> {
+    let is_lock = |wait: &SchedWait| matches!(wait.kind, WaitKind::Mutex | WaitKind::Rwlock | WaitKind::KernelLock);
+    let waits = || source.tables.waits.iter().enumerate();
+    let process = |task: u32| source.tables.tasks.get(task as usize).map(|task| task.process);
+    // What a process gave free for another, or held, is one lock for both.
+    let shared: FxHashSet<(WaitKind, u32)> = waits()
+        .filter(|(_, wait)| is_lock(wait))
+        .filter(|(_, wait)| wait.holder.or(wait.waker).is_some_and(|party| process(party.task) != process(wait.task)))
+        .map(|(row, wait)| (wait.kind, source.objects.of(row)))
+        .collect();
+    let key = |(row, wait): (usize, &SchedWait)| {
+        let object = source.objects.of(row);
+        // An address, and a lock of the kernel's without a name, mean another one in each process.
+        let name = source.objects.name(object);
+        let own = (name.is_empty() || name.starts_with("0x")) && !shared.contains(&(wait.kind, object));
+        is_lock(wait).then(|| (wait.kind, object, own.then(|| process(wait.task)).flatten()))
+    };
+    waits().map(key).collect()
+}
 
 #[derive(Default)]
 struct Sum {
@@ -109,23 +131,12 @@ struct Sum {
 }
 
 /// The locks that were waited for longest.
-pub(super) fn held(source: &Source<'_>, timelines: &Timelines) -> Vec<Held> {
+pub(super) fn held(source: &Source<'_>, timelines: &Timelines, keys: &[Option<LockKey>], holds: &Holds) -> Vec<Held> {
     let mut index: FxHashMap<LockKey, usize> = FxHashMap::default();
     let mut locks: Vec<(LockKey, Sum)> = Vec::new();
-    let is_lock = |wait: &SchedWait| matches!(wait.kind, WaitKind::Mutex | WaitKind::Rwlock | WaitKind::KernelLock);
-    let waits = || source.tables.waits.iter().enumerate().filter(|(_, wait)| is_lock(wait));
-    let process = |task: u32| source.tables.tasks.get(task as usize).map(|task| task.process);
-    // What a process gave free for another, or held, is one lock for both.
-    let shared: FxHashSet<(WaitKind, u32)> = waits()
-        .filter(|(_, wait)| wait.holder.or(wait.waker).is_some_and(|party| process(party.task) != process(wait.task)))
-        .map(|(row, wait)| (wait.kind, source.objects.of(row)))
-        .collect();
-    for (row, wait) in waits() {
-        let object = source.objects.of(row);
-        // An address, and a lock of the kernel's without a name, mean another one in each process.
-        let name = source.objects.name(object);
-        let own = (name.is_empty() || name.starts_with("0x")) && !shared.contains(&(wait.kind, object));
-        let key = (wait.kind, object, own.then(|| process(wait.task)).flatten());
+    for ((row, wait), &key) in source.tables.waits.iter().enumerate().zip(keys) {
+        let Some(key) = key else { continue };
+        let object = key.1;
         let at = *index.entry(key).or_insert_with(|| {
             locks.push((key, Sum::default()));
             locks.len() - 1
@@ -146,18 +157,24 @@ pub(super) fn held(source: &Source<'_>, timelines: &Timelines) -> Vec<Held> {
         sum.spans.push(span);
         // If another thread ended the wait, the holder had given the lock back at some time before.
         let to_its_end = |holder: &OtherThread| wait.waker.is_none_or(|waker| waker.task == holder.task);
-        sum.followed.extend(wait.holder.filter(to_its_end).map(|holder| (holder.task, span)));
-        // Where nobody says who holds it, as of a file's lock, who ended the wait did so, from its own wait for it on.
-        if let Some(waker) = wait.waker.filter(|waker| wait.holder.is_none() && waker.task != wait.task) {
+        // Where nobody says who holds it, as of a file's lock, who ended the wait did so.
+        let others = wait.waker.filter(|waker| wait.holder.is_none() && waker.task != wait.task);
+        if let Some(holder) = wait.holder.filter(to_its_end).or(others) {
+            // Of those in the queue each had it from its own wait for it on.
             let own = |row: u32| {
                 source.objects.of(row as usize) == object && source.tables.waits[row as usize].kind == wait.kind
             };
-            let got = timelines.last_end(source.tables, waker.task, span, own);
-            sum.followed.push((waker.task, (got.unwrap_or(wait.begin_ns), wait.end_ns)));
+            let got = timelines.last_end(source.tables, holder.task, span, own);
+            sum.followed.push((holder.task, (got.unwrap_or(wait.begin_ns), wait.end_ns)));
         }
     }
     locks.sort_by_key(|(key, sum)| (std::cmp::Reverse(sum.ns), *key));
     let active = active_by_place(source);
+    for (key, sum) in &mut locks {
+        if let Some(holds) = holds.of(*key) {
+            sum.followed = holds.iter().map(|hold| (hold.task, (hold.begin_ns, hold.end_ns))).collect();
+        }
+    }
     locks.into_iter().take(LOCKS).map(|(key, sum)| lock(source, timelines, (key.0, key.1), sum, &active)).collect()
 }
 

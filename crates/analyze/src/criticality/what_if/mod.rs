@@ -11,6 +11,7 @@ mod demand;
 mod density;
 mod fixed_rate;
 mod hidden;
+mod hold;
 mod lock;
 mod meeting;
 mod polling;

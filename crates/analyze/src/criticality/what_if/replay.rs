@@ -1,7 +1,7 @@
 //! Runs a trace again with other amounts of work.
 
 use std::cmp::{Ordering, Reverse};
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 
 use super::trace::{Ending, Step, Trace};
 use crate::sharing::Sharing;
@@ -15,6 +15,8 @@ pub(super) struct Load<'a> {
     pub waits: &'a [(f64, bool)],
     /// Of each wait that another thread ends: how long it takes at most, ns.
     pub limits: &'a [f64],
+    /// Of each hold of a mutex: how long it is waited for at most, ns.
+    pub patience: &'a [f64],
     /// Time of each piece's waits that were not seen one by one, ns.
     pub pauses: &'a [f64],
     pub sharing: &'a Sharing,
@@ -66,6 +68,9 @@ struct Replay<'a> {
     /// Per wait: whether it was ended before it was begun, and who waits.
     fired: Vec<bool>,
     waiter: Vec<u32>,
+    /// Per mutex: the hold that has it, and who waits for which.
+    owned: Vec<Option<u32>>,
+    queues: Vec<VecDeque<(u32, u32)>>,
     missing: Vec<u32>,
     gathered: Vec<Vec<u32>>,
     resumed: Vec<f64>,
@@ -93,6 +98,8 @@ impl<'a> Replay<'a> {
             timers: BinaryHeap::with_capacity(threads),
             fired: vec![false; trace.waits.len()],
             waiter: vec![NOBODY; trace.waits.len()],
+            owned: trace.owned.clone(),
+            queues: vec![VecDeque::new(); trace.owned.len()],
             missing: trace.meetings.clone(),
             gathered: vec![Vec::new(); trace.meetings.len()],
             resumed: vec![0.0; threads],
@@ -213,6 +220,12 @@ impl<'a> Replay<'a> {
                     self.done[thread as usize] = Some(self.now);
                     return;
                 }
+                Step::Lock(hold) => {
+                    if !self.lock(thread, hold) {
+                        return;
+                    }
+                }
+                Step::Unlock(hold) => self.unlock(hold),
                 Step::Block(wait) => {
                     if !self.block(thread, wait) {
                         return;
@@ -228,7 +241,15 @@ impl<'a> Replay<'a> {
     }
 
     fn time_out(&mut self, thread: u32, wait: u32) {
-        if wait != NOBODY {
+        if let Some(hold) = wait.checked_sub(self.waiter.len() as u32).filter(|_| wait != NOBODY) {
+            // It goes on without the mutex.
+            let queue = &mut self.queues[self.load.trace.holds[hold as usize].mutex as usize];
+            let before = queue.len();
+            queue.retain(|&waits| waits != (thread, hold));
+            if queue.len() == before {
+                return;
+            }
+        } else if wait != NOBODY {
             if self.waiter[wait as usize] != thread {
                 return;
             }
@@ -240,6 +261,37 @@ impl<'a> Replay<'a> {
     fn resume(&mut self, thread: u32) {
         self.resumed[thread as usize] = self.now;
         self.ready.push(thread);
+    }
+
+    /// Takes a mutex; false if the thread waits for it, behind those that came before.
+    fn lock(&mut self, thread: u32, hold: u32) -> bool {
+        let mutex = self.load.trace.holds[hold as usize].mutex as usize;
+        if self.owned[mutex].is_none() {
+            self.owned[mutex] = Some(hold);
+            return true;
+        }
+        let patience = self.load.patience[hold as usize];
+        if patience <= 0.0 {
+            return true;
+        }
+        if patience.is_finite() {
+            self.timers.push(Reverse((Instant(self.now + patience), thread, self.waiter.len() as u32 + hold)));
+        }
+        self.queues[mutex].push_back((thread, hold));
+        self.done[thread as usize] = Some(self.now);
+        false
+    }
+
+    /// Gives a mutex back that the hold may have done without.
+    fn unlock(&mut self, hold: u32) {
+        let mutex = self.load.trace.holds[hold as usize].mutex as usize;
+        if self.owned[mutex] == Some(hold) {
+            let next = self.queues[mutex].pop_front();
+            self.owned[mutex] = next.map(|(_, hold)| hold);
+            if let Some((thread, _)) = next {
+                self.resume(thread);
+            }
+        }
     }
 
     /// Begins a wait; true if it is over at once.
@@ -311,8 +363,15 @@ mod tests {
         };
         let (work, waits, limits) = ([100.0, 50.0], [(limit, false)], [limit]);
         let sharing = Sharing::even(2);
-        let load =
-            Load { trace: &trace, work: &work, waits: &waits, limits: &limits, pauses: &[0.0; 2], sharing: &sharing };
+        let load = Load {
+            trace: &trace,
+            work: &work,
+            waits: &waits,
+            limits: &limits,
+            patience: &[],
+            pauses: &[0.0; 2],
+            sharing: &sharing,
+        };
         replay(&load)
     }
 

@@ -7,12 +7,13 @@ use super::candidate::{Candidate, What};
 use super::density::{Code, Density, MOST_CODES};
 use super::fixed_rate::fixed_rate;
 use super::hidden::Hidden;
-use super::lock::{Chains, Held, held};
+use super::hold::{Holds, holds};
+use super::lock::{Chains, Held, LockKey, held, keys};
 use super::meeting::Meetings;
 use super::polling::Polling;
 use super::replay::{Load, replay};
 use super::timeline::Timelines;
-use super::trace::{Ending, Piece, Step, Trace, Wait, trace};
+use super::trace::{Ending, Piece, Possession, Step, Trace, Wait, trace};
 
 /// Steps that may be replayed in all: what a fraction of a second allows.
 const STEPS: usize = 8_000_000;
@@ -69,15 +70,19 @@ pub(super) fn savings(source: &Source<'_>, candidates: &[Candidate], speedups: &
         .unzip();
     let timelines = Timelines::new(source.tables);
     let fixed = fixed_rate(source.tables, &timelines);
-    let locks = held(source, &timelines);
+    let keys = keys(source);
+    let holds = holds(source, &timelines, &keys);
+    let locks = held(source, &timelines, &keys, &holds);
     // Each step looks at all groups.
     let runs = (candidates.len() * (speedups.len() + 1) * 3 * source.sharing.groups()).max(1);
     let polling = Polling::new(source, &timelines);
-    let stretches = |meet| stretches(source, (&timelines, &polling), &fixed, (&codes, &waits), STEPS / runs, meet);
+    let stretches =
+        |meet| stretches(source, (&timelines, &polling), (&holds, &keys), &fixed, (&codes, &waits), STEPS / runs, meet);
     let (loose, strict) = (stretches(Meetings::Barriers), stretches(Meetings::AllTogether));
     let model = if source.tables.tasks.len() == 1 { MODEL_ALONE } else { MODEL };
     let (start, end) = super::span(source);
-    let predictor = Predictor { source, codes: &codes, locks: &locks, elapsed: (end - start) as f64 };
+    let predictor =
+        Predictor { source, codes: &codes, locks: &locks, mutexes: &holds, keys: &keys, elapsed: (end - start) as f64 };
     let chains = Chains::new(source, &timelines, &locks);
     let hidden = Hidden::new(source);
     candidates
@@ -135,6 +140,7 @@ pub(super) fn savings(source: &Source<'_>, candidates: &[Candidate], speedups: &
 fn stretches(
     source: &Source<'_>,
     (timelines, polling): (&Timelines, &Polling),
+    known: (&Holds, &[Option<LockKey>]),
     fixed: &[bool],
     (codes, waiting): (&[Code], &[bool]),
     steps: usize,
@@ -157,7 +163,7 @@ fn stretches(
             .collect();
     }
     let stretch = |(from, to, stands_for): (i64, i64, i64)| {
-        let mut trace = trace(source, timelines, polling, (from, to), meet);
+        let mut trace = trace(source, (timelines, polling), known, (from, to), meet);
         for wait in &mut trace.waits {
             let row = &source.tables.waits[wait.row as usize];
             wait.elastic = wait.ending == Ending::Time && fixed.get(row.task as usize) == Some(&true);
@@ -254,6 +260,9 @@ struct Predictor<'a> {
     source: &'a Source<'a>,
     codes: &'a [Code],
     locks: &'a [Held],
+    /// Those that are replayed as they are, and the lock of each row.
+    mutexes: &'a Holds,
+    keys: &'a [Option<LockKey>],
     /// Of the whole run, ns.
     elapsed: f64,
 }
@@ -349,6 +358,17 @@ impl Predictor<'_> {
             _ => f64::INFINITY,
         };
         let limits: Vec<f64> = trace.waits.iter().map(limit).collect();
+        // A lock that is split makes nobody wait.
+        let split = match &candidate.what {
+            What::Contention(rows) if gain > 0.0 => {
+                rows.first().and_then(|&row| self.mutexes.find(self.keys[row as usize]))
+            }
+            _ => None,
+        };
+        let patience = |hold: &Possession| {
+            if split == Some(hold.mutex as usize) { hold.waited * (1.0 - gain) } else { f64::INFINITY }
+        };
+        let patience: Vec<f64> = trace.holds.iter().map(patience).collect();
         let more = match candidate.what {
             What::Cpus => Some(self.source.sharing.times(speedup)),
             What::Unpinned => Some(self.source.sharing.unpinned(speedup)),
@@ -356,7 +376,8 @@ impl Predictor<'_> {
         };
         let sharing = more.as_ref().unwrap_or(&self.source.sharing);
         let before = (trace.end_ns - trace.start_ns) as f64;
-        let done = replay(&Load { trace, work: &work, waits: &waits, limits: &limits, pauses: &pauses, sharing });
+        let (work, waits, limits, patience, pauses) = (&work, &waits, &limits, &patience, &pauses);
+        let done = replay(&Load { trace, work, waits, limits, patience, pauses, sharing });
         finish(trace, &done).unwrap_or(before)
     }
 }

@@ -6,6 +6,8 @@ use transect_profile_model::{OtherThread, SchedWait, WaitKind};
 
 use super::super::Source;
 use super::demand::{CLASSES, measure};
+use super::hold::Holds;
+use super::lock::LockKey;
 use super::meeting::{Meetings, arrange};
 use super::polling::Polling;
 use super::timeline::{SKEW, Timelines};
@@ -25,6 +27,10 @@ pub(super) enum Step {
     Spawn(u32),
     /// Waits.
     Block(u32),
+    /// Takes a mutex, or waits for it.
+    Lock(u32),
+    /// Gives it back.
+    Unlock(u32),
     /// Goes on only after a thread's end.
     Await(u32),
 }
@@ -81,6 +87,18 @@ pub(super) struct Wait {
     pub held: Option<u32>,
 }
 
+/// One hold of a mutex in the stretch.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Possession {
+    /// Number of the mutex.
+    pub mutex: u32,
+    /// How long its thread waited for it, ns.
+    pub waited: f64,
+    pub begin_ns: i64,
+    /// It is given back at once.
+    pub passing: bool,
+}
+
 /// Steps of all threads in a stretch of time.
 #[derive(Debug, Default)]
 pub(super) struct Trace {
@@ -91,6 +109,9 @@ pub(super) struct Trace {
     pub steps: Vec<Step>,
     pub pieces: Vec<Piece>,
     pub waits: Vec<Wait>,
+    pub holds: Vec<Possession>,
+    /// Of each mutex the hold that began before the stretch.
+    pub owned: Vec<Option<u32>>,
     /// Number of different signatures.
     pub signatures: usize,
     /// Threads that others start in the stretch.
@@ -116,10 +137,14 @@ pub(super) enum Point {
     Held(u32),
     /// It ends a wait.
     Fire(u32),
+    /// It gives a mutex back.
+    Unlock(u32),
     /// It comes to a meeting.
     Meet(u32),
     /// It starts a thread.
     Spawn(u32),
+    /// It comes for a mutex.
+    Lock(u32),
     /// It waits.
     Block(u32),
 }
@@ -129,14 +154,15 @@ type Points = Vec<(u32, i64, Point)>;
 /// Cuts the stretch from `start_ns` to `end_ns` into steps.
 pub(super) fn trace(
     source: &Source<'_>,
-    timelines: &Timelines,
-    polling: &Polling,
+    (timelines, polling): (&Timelines, &Polling),
+    (holds, keys): (&Holds, &[Option<LockKey>]),
     (start_ns, end_ns): (i64, i64),
     meet: Meetings,
 ) -> Trace {
     let mut trace = Trace { start_ns, end_ns, ..Trace::default() };
     let mut points: Points = Vec::new();
-    add_waits(&mut trace, &mut points, source, timelines);
+    add_waits(&mut trace, &mut points, source, timelines, |row| holds.find(keys[row as usize]).is_none());
+    add_holds(&mut trace, &mut points, source, timelines, holds);
     add_threads(&mut trace, &mut points, source, timelines);
     polling.shorten(&mut trace, &mut points);
     arrange(source, timelines, &mut trace, &mut points, meet);
@@ -160,7 +186,14 @@ pub(super) fn trace(
     trace
 }
 
-fn add_waits(trace: &mut Trace, points: &mut Points, source: &Source<'_>, timelines: &Timelines) {
+/// `wanted`: rows that are replayed as waits.
+fn add_waits(
+    trace: &mut Trace,
+    points: &mut Points,
+    source: &Source<'_>,
+    timelines: &Timelines,
+    wanted: impl Fn(u32) -> bool,
+) {
     let tables = source.tables;
     let (start_ns, end_ns) = (trace.start_ns, trace.end_ns);
     let inside = |at: &i64| *at >= start_ns && *at <= end_ns;
@@ -170,6 +203,10 @@ fn add_waits(trace: &mut Trace, points: &mut Points, source: &Source<'_>, timeli
         let mut before = rows[..from].last().map_or(start_ns, |&row| wait(row).end_ns);
         for &row in rows[from..].iter().take_while(|&&row| wait(row).begin_ns < end_ns) {
             let wait = wait(row);
+            if !wanted(row) {
+                before = wait.end_ns;
+                continue;
+            }
             let id = trace.waits.len() as u32;
             let party = wait.waker.or(wait.holder).filter(|party| party.task != wait.task);
             let fired = party.and_then(|party| Some((party.task, timelines.active(tables, party.task, wait.end_ns)?)));
@@ -193,6 +230,31 @@ fn add_waits(trace: &mut Trace, points: &mut Points, source: &Source<'_>, timeli
             let period = (wait.end_ns - before.max(start_ns)) as f64;
             before = wait.end_ns;
             trace.waits.push(Wait { row, ending, ns, period, elastic: false, held: stack });
+        }
+    }
+}
+
+/// The mutexes whose holds are known.
+fn add_holds(trace: &mut Trace, points: &mut Points, source: &Source<'_>, timelines: &Timelines, holds: &Holds) {
+    trace.owned = vec![None; holds.0.len()];
+    for (mutex, (_, holds)) in holds.0.iter().enumerate() {
+        for hold in holds.iter().filter(|hold| hold.end_ns > trace.start_ns && hold.want_ns < trace.end_ns) {
+            let id = trace.holds.len() as u32;
+            trace.holds.push(Possession {
+                mutex: mutex as u32,
+                waited: (hold.begin_ns - hold.want_ns.max(trace.start_ns)).max(0) as f64,
+                begin_ns: hold.begin_ns,
+                passing: hold.end_ns == hold.begin_ns,
+            });
+            if hold.begin_ns <= trace.start_ns {
+                trace.owned[mutex] = Some(id);
+            } else {
+                points.push((hold.task, hold.want_ns.max(trace.start_ns), Point::Lock(id)));
+            }
+            let given = hold.end_ns > hold.begin_ns && hold.end_ns <= trace.end_ns;
+            if let Some(at) = timelines.active(source.tables, hold.task, hold.end_ns).filter(|_| given) {
+                points.push((hold.task, at, Point::Unlock(id)));
+            }
         }
     }
 }
@@ -305,17 +367,28 @@ impl<'a> Cutter<'a> {
             self.work(task, (cursor, at), (tag, next_tag), stack);
             cursor = cursor.max(at);
             (tag, stack) = (next_tag, next_stack);
-            self.trace.steps.push(match point {
+            let step = match point {
                 Point::Await(child) => Step::Await(child),
                 Point::Held(_) => continue,
                 Point::Fire(wait) => Step::Fire(wait),
                 Point::Meet(meeting) => Step::Meet(meeting),
                 Point::Spawn(child) => Step::Spawn(child),
+                Point::Lock(id) => {
+                    let hold = self.trace.holds[id as usize];
+                    cursor = hold.begin_ns.clamp(cursor, self.trace.end_ns);
+                    self.trace.steps.push(Step::Lock(id));
+                    if !hold.passing {
+                        continue;
+                    }
+                    Step::Unlock(id)
+                }
+                Point::Unlock(id) => Step::Unlock(id),
                 Point::Block(wait) => {
                     cursor = self.wait(wait).end_ns.clamp(cursor, self.trace.end_ns);
                     Step::Block(wait)
                 }
-            });
+            };
+            self.trace.steps.push(step);
         }
         let last_tag = self.tag(0, None, None);
         self.work(task, (cursor, end), (tag, last_tag), stack);
@@ -340,6 +413,8 @@ impl<'a> Cutter<'a> {
             }
             Point::Meet(_) => (self.tag(4, None, None), None),
             Point::Spawn(_) => (self.tag(5, None, None), None),
+            Point::Lock(_) => (self.tag(7, None, None), None),
+            Point::Unlock(_) => (self.tag(8, None, None), None),
             Point::Block(id) => {
                 let stack = self.source.wait_stacks[self.trace.waits[id as usize].row as usize];
                 (self.tag(6, Some(self.wait(id).kind), stack), None)

@@ -204,6 +204,12 @@ fn a_sleep_under_a_lock_holds_up_those_that_find_it_free_at_times() {
         let program = resting(threads, times);
         let base = program.run();
         let rows = criticality(&base.profile, &Selection::default()).unwrap().what_if;
+        let findings = summary(&base.profile);
+        let said = |function: &str| {
+            let row = findings.iter().find(|row| row.place.function.as_deref() == Some(function));
+            row.and_then(|row| row.saves_percent).unwrap_or(0.0) / 100.0
+        };
+        assert!(said("think") < 0.1 && said("store") > 0.4, "{findings:#?}");
         for function in ["store", "think"] {
             for speedup in [2.0, f64::INFINITY] {
                 let changed = program.sped_up(function, speedup).run();

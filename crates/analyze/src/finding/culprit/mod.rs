@@ -15,7 +15,9 @@ use transect_profile_model::WaitKind;
 use super::facts::Facts;
 use super::words::{brief, percent, time};
 use super::{Confidence, FindingKind, FindingRow, Place, critical, runtime};
-use crate::criticality::{GO_MONITOR, GO_SCHEDULER, LibraryCallRow, PlaceRow, is_root, public_name, unplaced_group};
+use crate::criticality::{
+    CONTENTION, GO_MONITOR, GO_SCHEDULER, LibraryCallRow, PlaceRow, is_root, public_name, unplaced_group,
+};
 use crate::{CriticalWaitRow, CriticalityView};
 
 /// Share of the elapsed time from which a place is worth a line, 0–100.
@@ -202,11 +204,12 @@ impl<'a> Causes<'a> {
 
     /// Where others work beside a place, making it faster saves what the whole run gains by that.
     fn cap(&self, row: &mut FindingRow) {
-        if self.view.threads.len() < 2 || !matches!(row.kind, FindingKind::HotCode | FindingKind::SerialCode) {
+        let works = matches!(row.kind, FindingKind::HotCode | FindingKind::SerialCode);
+        if self.view.threads.len() < 2 || !(works || self.sleeps_beside_a_lock(row)) {
             return;
         }
         // Where nothing runs beside it, all of it is saved, with what it calls.
-        if self.view.parallelism_mean.is_some_and(|mean| mean < ALONE) {
+        if works && self.view.parallelism_mean.is_some_and(|mean| mean < ALONE) {
             return;
         }
         let function = row.place.function.as_deref().unwrap_or_default();
@@ -222,6 +225,13 @@ impl<'a> Causes<'a> {
             row.evidence += &format!("; others set the pace meanwhile: without it {} at most (what-if)", percent(most));
             row.evidence += &critical::beside_others(self.view);
         }
+    }
+
+    /// A sleep of a program whose threads wait for a lock: what sets the pace is done under that.
+    fn sleeps_beside_a_lock(&self, row: &FindingRow) -> bool {
+        let place = row.place.function.as_deref().and_then(|function| self.place(function));
+        let sleeps = place.and_then(|place| place.waiting.first()).is_some_and(|wait| wait.kind == WaitKind::Sleep);
+        row.kind == FindingKind::Blocked && sleeps && self.view.what_if.iter().any(|row| row.path == CONTENTION)
     }
 
     /// Two places that hand work to and fro share what that costs at random: the time from a wake-up on is the woken one's. Who asks
@@ -260,7 +270,7 @@ impl<'a> Causes<'a> {
                 && waker.is_some_and(|waker| waker.stack.last().is_some_and(|call| READS.contains(&public_name(call))))
         };
         let waited: i64 = self.view.waits.iter().filter(sent).map(|row| row.ns).sum();
-        waited as f64 >= DRAINED_PART * place.running_ns as f64
+        waited > 0 && waited as f64 >= DRAINED_PART * place.running_ns as f64
     }
 
     /// Goroutines move between threads, and collecting garbage is done for those that make it: which threads wait for one another says

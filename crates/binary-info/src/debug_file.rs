@@ -5,10 +5,10 @@ use object::LittleEndian as LE;
 use object::elf::FileHeader64;
 use object::read::elf::{NoteIterator, SectionHeader};
 
-use crate::Object;
 use crate::dynamic::text;
 use crate::file_map::FileMap;
 use crate::symbols::{Symbol, SymbolTable};
+use crate::{Object, debuginfod};
 
 /// Where separate debug files lie (gdb's `debug-file-directory`).
 const DEBUG_FOLDER: &str = "/usr/lib/debug/.build-id";
@@ -50,7 +50,7 @@ pub(crate) fn open(object: &Object) -> Option<Object> {
     separate(object).or_else(|| mini(object))
 }
 
-/// The object's separate debug file: by build-id, else by the name in `.gnu_debuglink` beside the object.
+/// The object's separate debug file: by build-id (also of debuginfod's client), else by the name in `.gnu_debuglink` beside the object.
 pub(crate) fn separate(object: &Object) -> Option<Object> {
     by_build_id(object).or_else(|| by_link(object))
 }
@@ -70,14 +70,37 @@ fn by_link(object: &Object) -> Option<Object> {
         .find(|debug| debug.build_id() == object.build_id())
 }
 
+/// The system's, else the one that debuginfod's client keeps.
 fn by_build_id(object: &Object) -> Option<Object> {
     let id = object.build_id()?;
+    let places = [system_path(&id), debuginfod::kept(&id)];
+    let mut found = places.into_iter().flatten().filter_map(|path| Object::open(path).ok());
+    found.find(|debug| debug.build_id().as_ref() == Some(&id))
+}
+
+/// The file that a debug file shares descriptions with others in, as `dwz` makes it: by the path in `.gnu_debugaltlink`, else by the
+/// build-id there.
+pub(crate) fn supplementary(debug: &Object) -> Option<Object> {
+    let sections = debug.sections();
+    let (_, section) = sections.section_by_name(LE, b".gnu_debugaltlink")?;
+    let bytes = section.data(LE, &debug.map[..]).ok()?;
+    let name = text(bytes);
+    let id = bytes.get(name.len() + 1..).filter(|id| !id.is_empty())?;
+    let hexadecimal: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
+    let beside = Some(debug.path().parent()?.join(name));
+    let places = [beside, system_path(&hexadecimal), debuginfod::kept(&hexadecimal)];
+    // It has no program headers, so that its build-id is in a section alone.
+    let is_it = |file: &Object| {
+        let note = file.section_bytes(".note.gnu.build-id").unwrap_or_default();
+        build_id_note(&note, 4).as_deref() == Some(id)
+    };
+    places.into_iter().flatten().filter_map(|path| Object::open(path).ok()).find(is_it)
+}
+
+/// Where the system has the debug file with a build-id.
+fn system_path(id: &str) -> Option<PathBuf> {
     let (folder, rest) = id.split_at_checked(2)?;
-    let mut path = PathBuf::from(DEBUG_FOLDER);
-    path.push(folder);
-    path.push(format!("{rest}.debug"));
-    let debug = Object::open(path).ok()?;
-    (debug.build_id() == Some(id)).then_some(debug)
+    Some(PathBuf::from(DEBUG_FOLDER).join(folder).join(format!("{rest}.debug")))
 }
 
 /// `.gnu_debugdata`: an ELF file with the function symbols that stripping removed, packed with xz.

@@ -47,6 +47,11 @@ impl Object {
     pub fn debug_object(&self) -> Option<Object> {
         debug_file::separate(self)
     }
+
+    /// Of an object with debug information: the file that it shares descriptions with others in (`dwz`), if it does.
+    pub fn supplementary_object(&self) -> Option<Object> {
+        debug_file::supplementary(self)
+    }
 }
 
 /// True if the table is there.

@@ -17,6 +17,7 @@ mod cache_folder;
 mod call_target;
 mod code;
 mod debug_file;
+mod debuginfod;
 mod demangle;
 mod dynamic;
 mod error;

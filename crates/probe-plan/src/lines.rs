@@ -74,7 +74,13 @@ impl Lines {
             };
             Ok(Bytes::new(Arc::from(bytes.unwrap_or_default()), LittleEndian))
         };
-        let dwarf = gimli::Dwarf::load(load).ok()?;
+        let mut dwarf = gimli::Dwarf::load(load).ok()?;
+        if let Some(shared) = object.supplementary_object() {
+            let load = |id: gimli::SectionId| -> Result<Bytes, gimli::Error> {
+                Ok(Bytes::new(Arc::from(shared.section_bytes(id.name()).unwrap_or_default()), LittleEndian))
+            };
+            dwarf.load_sup(load).ok()?;
+        }
         Some(Self(Source::Dwarf(addr2line::Context::from_dwarf(dwarf).ok()?)))
     }
 

@@ -1,6 +1,6 @@
 //! What the kernel and the CPU offer.
 
-use std::fs;
+use std::{env, fs};
 
 use super::{Check, Status};
 
@@ -182,12 +182,22 @@ fn lockdown() -> Check {
 fn debug_symbols() -> Check {
     let meaning = "Without them, call paths of locks and thread start routines inside stripped libraries show exported \
                    functions only.";
-    if fs::metadata("/usr/lib/debug/.build-id").is_ok() {
-        Check::ok("debug symbols", "/usr/lib/debug/.build-id", meaning)
-    } else {
-        let fix =
-            if fs::metadata("/etc/debian_version").is_ok() { "sudo apt install libc6-dbg" } else { "debuginfod-find" };
-        let fix = (fix != "debuginfod-find").then_some(fix);
-        Check::ok("debug symbols", "none installed for the system's libraries", meaning).with(Status::Limited, fix)
+    let debian = fs::metadata("/etc/debian_version").is_ok();
+    let servers = env::var("DEBUGINFOD_URLS").unwrap_or_default();
+    if !servers.trim().is_empty() {
+        let client = env::var_os("PATH").is_some_and(|path| {
+            env::split_paths(&path).any(|folder| fs::metadata(folder.join("debuginfod-find")).is_ok())
+        });
+        if client {
+            return Check::ok("debug symbols", format!("from {}", servers.trim()), meaning);
+        }
+        let fix = debian.then_some("sudo apt install debuginfod");
+        let state = "DEBUGINFOD_URLS is set, but debuginfod-find is not installed";
+        return Check::ok("debug symbols", state, meaning).with(Status::Limited, fix);
     }
+    if fs::metadata("/usr/lib/debug/.build-id").is_ok() {
+        return Check::ok("debug symbols", "/usr/lib/debug/.build-id", meaning);
+    }
+    let fix = debian.then_some("sudo apt install libc6-dbg");
+    Check::ok("debug symbols", "none installed for the system's libraries", meaning).with(Status::Limited, fix)
 }

@@ -3,6 +3,7 @@
 mod architecture;
 mod calibrate;
 mod command;
+mod debug_server;
 mod forever;
 mod help;
 mod hostile;

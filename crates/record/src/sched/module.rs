@@ -35,7 +35,11 @@ pub(crate) struct ReadFile {
 impl ReadFile {
     /// The file, and nothing more yet.
     pub fn of(file: &MappedFile) -> Self {
-        Self { object: file.object(), ..Self::default() }
+        let object = file.object();
+        if let Some(object) = &object {
+            object.fetch_debug_file();
+        }
+        Self { object, ..Self::default() }
     }
 
     /// With its line tables.

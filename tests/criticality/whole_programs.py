@@ -251,11 +251,14 @@ def test_runtimes(results, tool, build, folder):
         answer = tool.run([os.path.join(build, "tbb")])
         return expect(answer, out="pieces 200\n"), first_place(answer, {"store_in_order"})
 
-    def node():
-        need("node")
-        answer = tool.run(["node", "--perf-basic-prof", os.path.join(HERE, "programs/stairs.js"), os.path.join(folder, "stairs")], cwd=folder)
-        names = {f for row in answer.paths()[:3] for f in row["stack"]}
-        return expect(answer), ([] if any("climbStairs" in n for n in names) else [f"climbStairs is not in the first paths: {sorted(names)[:20]}"])
+    def node(flag):
+        def check():
+            need("node")
+            answer = tool.run(["node", flag, os.path.join(HERE, "programs/stairs.js"), os.path.join(folder, "stairs")], cwd=folder)
+            names = {f for row in answer.paths()[:3] for f in row["stack"]}
+            return expect(answer), ([] if "climbStairs" in names else [f"climbStairs is not in the first paths: {sorted(names)[:20]}"])
+
+        return check
 
     def java():
         need("java", os.path.join(build, "Stairs.class"))
@@ -281,7 +284,8 @@ def test_runtimes(results, tool, build, folder):
     results.test_measured("runtime: OpenMP, libomp, that never sleeps", openmp("openmp-omp", "active"))
     results.test_measured("runtime: OpenMP, libomp, that never spins", openmp("openmp-omp", "passive"))
     results.test_measured("runtime: TBB", tbb)
-    results.test_measured("runtime: Node.js with a perf map", node)
+    results.test_measured("runtime: Node.js with a perf map", node("--perf-basic-prof"))
+    results.test_measured("runtime: Node.js with a jitdump", node("--perf-prof"))
     results.test_measured("runtime: Java with a perf map", java)
     results.test_measured("runtime: Open MPI, ranks that spin", mpi)
 

@@ -7,7 +7,7 @@ use crate::names::file_name;
 /// How code gets names, by the file name of the program or library that makes it: names, and words that end a sentence's
 /// "and record again". Flags that are given already are no advice.
 const RUNTIMES: [(&[&str], &str, &str); 6] = [
-    (&["node", "nodejs", "libnode."], "--perf-basic-prof", "node --perf-basic-prof --interpreted-frames-native-stack"),
+    (&["node", "nodejs", "libnode."], "--perf-", "node --perf-basic-prof --interpreted-frames-native-stack"),
     (&["python3", "libpython3"], "-Xperf", "Python 3.12 and later with python3 -X perf"),
     (
         &["java", "libjvm."],
@@ -117,6 +117,7 @@ mod tests {
     fn nobody_is_told_what_the_command_has() {
         assert!(interpreter("node", "node app.js").is_some());
         assert_eq!(interpreter("node", "node --perf-basic-prof app.js"), None);
+        assert_eq!(interpreter("node", "node --perf-prof app.js"), None);
         assert_eq!(interpreter("python3.12", "python3.12 -X perf app.py"), None);
         assert_eq!(interpreter("bash", "bash run.sh"), None);
         assert!(interprets("node", "Builtins_InterpreterEntryTrampoline") && !interprets("node", "uv_run"));

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs::{File, Metadata};
+use std::io::{BufReader, Read, Seek};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::PathBuf;
@@ -11,6 +12,7 @@ use transect_attach::Memory;
 use transect_binary_info::{LastLink, Object, open_plain};
 use transect_bpf_collect::living_task;
 
+use super::jit_dump;
 use super::place::FileId;
 
 /// Files that are kept open: a limit that leaves the recorder descriptors for the rest.
@@ -183,6 +185,16 @@ impl MappedFiles {
             ranges.map(beside).collect()
         });
         Arc::clone(found)
+    }
+
+    /// What the just-in-time compiler of a process, which sees itself as `pid`, wrote for profilers.
+    pub fn jit_dump(&self, pid: i32) -> Option<impl Read> {
+        let file = self.files.iter().rev().find(|file| jit_dump::is_dump(&file.path, pid))?;
+        let held = file.held.as_ref()?.try_clone().ok()?;
+        // The copy shares its place in the file with the original.
+        let mut reader = BufReader::with_capacity(1 << 16, held);
+        reader.rewind().ok()?;
+        Some(reader)
     }
 
     /// A file by its number.

@@ -9,6 +9,8 @@ pub(crate) mod cause;
 mod collected;
 pub(crate) mod collection;
 mod entered_calls;
+mod jit_dump;
+mod jit_name;
 pub(crate) mod kernel_symbols;
 pub(crate) mod kind;
 mod listening;

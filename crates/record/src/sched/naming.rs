@@ -6,6 +6,8 @@ use transect_binary_info::{Object, demangle};
 use transect_probe_plan::Lines;
 use transect_profile_model::{Component, ComponentId, FrameId, Space, StackFrame};
 
+use super::jit_dump;
+use super::jit_name::{ScriptFunction, ScriptFunctions};
 use super::kernel_symbols::{KernelSymbols, SymbolSource, UNNAMED, shown};
 use super::main_function::main_function;
 use super::mapped_file::{MappedFile, MappedFiles};
@@ -38,6 +40,7 @@ pub struct Naming {
     kernel: Option<KernelSymbols>,
     kernel_source: SymbolSource,
     perf_maps: HashMap<i32, PerfMap>,
+    scripts: ScriptFunctions,
     /// Process ids as processes themselves see them.
     ns_tgids: HashMap<i32, i32>,
     /// Users of processes with code without a file.
@@ -70,6 +73,7 @@ impl Naming {
             kernel: None,
             kernel_source,
             perf_maps: HashMap::new(),
+            scripts: ScriptFunctions::default(),
             ns_tgids,
             owners: HashMap::new(),
             executables,
@@ -177,8 +181,9 @@ impl Naming {
         match place {
             Place::File { file, offset, returns } => self.in_file(file, offset, returns),
             Place::Memory { tgid, address, returns } => {
-                let function = self.in_memory(tgid, address - u64::from(returns && address > 0));
-                let (file, line) = (String::new(), 0);
+                let ScriptFunction { name: function, file, line, .. } =
+                    self.in_memory(tgid, address - u64::from(returns && address > 0));
+                let line = line as i32;
                 let frame = StackFrame { function, component: None, file, line, inlined: false, space: Space::User };
                 vec![self.frame(frame)]
             }
@@ -416,15 +421,19 @@ impl Naming {
         found.into_iter().map(|frame| self.frame(frame)).collect()
     }
 
-    fn in_memory(&mut self, tgid: i32, address: u64) -> String {
+    fn in_memory(&mut self, tgid: i32, address: u64) -> ScriptFunction {
         let ns_tgid = self.ns_tgids.get(&tgid).copied().unwrap_or(tgid);
         let owner = self.owners.get(&tgid).copied();
-        let map = self.perf_maps.entry(tgid).or_insert_with(|| PerfMap::of(tgid, ns_tgid, owner));
+        let files = &self.files;
+        let map = self.perf_maps.entry(tgid).or_insert_with(|| {
+            let map = PerfMap::of(tgid, ns_tgid, owner);
+            if map.is_empty() { files.jit_dump(ns_tgid).map(jit_dump::read).unwrap_or(map) } else { map }
+        });
         match map.at(address) {
-            Some(name) => name.to_owned(),
+            Some(name) => self.scripts.of(name),
             None => {
                 *self.unnamed.entry(String::new()).or_default() += 1;
-                format!("{address:#x}")
+                ScriptFunction { name: format!("{address:#x}"), ..ScriptFunction::default() }
             }
         }
     }

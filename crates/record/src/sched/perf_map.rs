@@ -62,7 +62,7 @@ impl PerfMap {
     }
 
     /// Later lines are newer: what they overlap has been thrown away by the compiler.
-    fn insert(&mut self, address: u64, size: u64, name: &str) {
+    pub(super) fn insert(&mut self, address: u64, size: u64, name: &str) {
         let end = address.saturating_add(size);
         while let Some((&start, &(length, _))) = self.functions.range(..end).next_back() {
             if start.saturating_add(length) <= address {
@@ -71,6 +71,10 @@ impl PerfMap {
             self.functions.remove(&start);
         }
         self.functions.insert(address, (size, name.into()));
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.functions.is_empty()
     }
 
     /// The function at an address.

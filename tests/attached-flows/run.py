@@ -289,6 +289,33 @@ def check_refused(options, folder, _):
     return found + wrong("the first recorder's", calls(first.ended(), "counted_step"), expected) + program.ended()
 
 
+def check_claimed(options, folder, name):
+    """Two recorders that start at one instant: one counts all calls, the other one is told who does. Then the first is killed."""
+    program, found = Program(folder, name), []
+    for _ in range(options.cycles):
+        both = [Recording(options, program, folder) for _ in range(2)]
+        end = time.monotonic() + 60
+        while all(one.process.poll() is None for one in both) and time.monotonic() < end:
+            time.sleep(0.01)
+        first, second = sorted(both, key=lambda one: one.process.poll() is not None)
+        if first.process.poll() is not None:
+            found.append(f"neither counts: {[one.process.communicate() for one in both]}")
+            continue
+        _, said = second.process.communicate(timeout=30)
+        if f"process {first.process.pid} (transect) records them already" not in said:
+            found.append(f"the second one: {second.process.returncode} {said!r}")
+        first.begun()
+        expected = program.told("calls 1000")
+        found += wrong("counted_step", calls(first.ended(), "counted_step"), expected)
+    killed = Recording(options, program, folder).begun()
+    killed.process.kill()
+    killed.process.communicate()
+    after = Recording(options, program, folder).begun()
+    expected = program.told("calls 1000")
+    found += wrong("after one that was killed", calls(after.ended(), "counted_step"), expected)
+    return found + program.complaints() + program.ended()
+
+
 def check_together(options, folder, name, collect="flow,sched,walk"):
     """With other collectors."""
     if os.geteuid():
@@ -381,7 +408,8 @@ def main():
     tests += [("three recordings of one process", check_twice, "lazy"), ("what comes later, lazy", check_comes_later, "lazy"),
               ("what comes later, now", check_comes_later, "now"), ("children", check_children, "lazy"),
               ("attached and left while it calls", check_endless, "now"), ("recorders killed", check_killed, "lazy"),
-              ("the program ends", check_ends, "now"), ("threads that end", check_threads_that_end, "relay"), ("refused", check_refused, ""), ("with other collectors", check_together, "now"),
+              ("the program ends", check_ends, "now"), ("threads that end", check_threads_that_end, "relay"), ("refused", check_refused, ""),
+              ("two recorders at once", check_claimed, "lazy"), ("with other collectors", check_together, "now"),
               ("with latencies", check_latency_together, "now"), ("with latencies while it calls", check_latency_endless, "now"),
               ("several processes", check_several, "")]
     for name, check, program in tests:

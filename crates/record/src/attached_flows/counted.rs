@@ -15,6 +15,7 @@ use transect_event_abi::arena::{EXTENT_COUNT, EXTENT_PROCESS, TIMING_COUNT};
 use transect_event_abi::process::{OBJECTS_OFFSET, ObjectRecord, PROCESS_LIVE, ProcessHeader};
 use transect_profile_model::{Loss, LossKind};
 
+use super::claim::Claim;
 use super::leaving::{self, Kept, Left};
 use super::objects::{Candidate, Objects};
 use super::places::{ARENA_PATH, IMAGE_FILE, PROCESS, Places, numbers};
@@ -37,6 +38,7 @@ const SHORTLY: Duration = Duration::from_millis(5);
 /// A process whose slots lead to stubs.
 pub struct Counted<'a> {
     target: Target,
+    claim: Option<Claim>,
     places: Places,
     /// The memory with the counts.
     pub arena: Arena,
@@ -52,14 +54,20 @@ pub struct Counted<'a> {
 }
 
 /// Opens a process that can be counted; it is untouched.
-fn open(pid: i32) -> Result<Target, RecordError> {
+fn open(pid: i32) -> Result<(Target, Option<Claim>), RecordError> {
     let refuse = |why: &str| Err(RecordError::Uncountable { pid, why: why.to_owned() });
     let target = open_cleaned(pid)?;
     target.check_translated()?;
     let deadline = Instant::now() + PATIENCE;
+    let claim = match Claim::of(pid, deadline) {
+        Ok(claim) => claim,
+        Err(Some(recorder)) => return refuse(&recorded_by(recorder)),
+        Err(None) => return refuse("another recording, which can't be seen from here, counts them already"),
+    };
+    // One that does not see the same `/proc`, or that is an older version, has no such claim.
     while let Some(arena) = target.mappings()?.iter().find(|mapping| mapping.path.as_os_str() == ARENA_PATH) {
         if let Some(recorder) = recorder_of(arena.file()) {
-            return refuse(&format!("process {recorder} (transect) records them already; end it, or wait for it"));
+            return refuse(&recorded_by(recorder));
         }
         if Instant::now() > deadline {
             return refuse("an agent that counts them is in it already, of another recording or of its parent's");
@@ -73,7 +81,11 @@ fn open(pid: i32) -> Result<Target, RecordError> {
                        `transect latency` need none",
         );
     }
-    Ok(target)
+    Ok((target, claim))
+}
+
+fn recorded_by(recorder: i32) -> String {
+    format!("process {recorder} (transect) records them already; end it, or wait for it")
 }
 
 /// The recorder that has the memory of an arena open. One that was killed has none, and its guard, which needs a moment to leave
@@ -96,7 +108,7 @@ impl<'a> Counted<'a> {
     /// # Errors
     /// If it can't be attached to, or its calls can't be counted: it is as it was then.
     pub fn begin(pid: i32, apis: &'a ApiData, plans: &'a PlanCache, clock: &Clock) -> Result<Self, RecordError> {
-        let target = open(pid)?;
+        let (target, claim) = open(pid)?;
         let mut objects = Objects::default();
         let candidates = objects.look(&target, plans, apis)?;
         if candidates.is_empty() && objects.have_no_slots() {
@@ -138,6 +150,7 @@ impl<'a> Counted<'a> {
         };
         let mut this = Self {
             target,
+            claim,
             places,
             arena,
             objects,
@@ -255,6 +268,7 @@ impl<'a> Counted<'a> {
         if let Some(guard) = self.guard.take_if(|_| left.kept != Some(Kept::Inside)) {
             guard.dismiss();
         }
+        self.claim = None;
         Ok(left)
     }
 

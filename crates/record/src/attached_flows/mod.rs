@@ -3,7 +3,8 @@
 //! The agent of launched programs is loaded by the loader before anything else runs; here an image of stubs alone
 //! (`crates/flow-agent`) is mapped by hand, and all else is done from outside:
 //!
-//! 1. What is mapped is looked at and planned while the process runs; what forbids counting is found before anything is touched.
+//! 1. The process is claimed: one recorder counts it at a time. What is mapped is looked at and planned while it runs; what
+//!    forbids counting is found before anything is touched.
 //! 2. The arena, the table of threads and the image are mapped, by system calls of a held thread.
 //! 3. A guard is started, which puts everything back if this process is killed.
 //! 4. In one stop of all threads, the slots that code only calls through get their stubs.
@@ -13,6 +14,7 @@
 //! Calls are counted, not timed: a timed call has a return address of ours on the stack, which unwinders of a program whose loader
 //! does not know the image can't pass.
 
+mod claim;
 mod counted;
 mod leaving;
 mod objects;

@@ -1,0 +1,123 @@
+//! One recorder at a time: the right to count a process' calls, held from before anything in it is touched.
+
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{FlockOperation, flock, major, minor};
+use rustix::io::Errno;
+use transect_attach::read_text;
+
+/// Between two tries while nobody is seen to hold it.
+const SHORTLY: Duration = Duration::from_millis(5);
+
+/// The lock of the process' own folder in `/proc`. It ends with whoever holds it, however that ends, and leaves no file behind.
+#[derive(Debug)]
+pub struct Claim(File);
+
+impl Claim {
+    /// Claims a process; `None` where that folder can't be opened or locked, as for who may not attach either.
+    ///
+    /// # Errors
+    /// With the number of the process that has it. One that has ended, or can't be seen from here, is waited for until
+    /// `deadline`, and has none.
+    pub fn of(pid: i32, deadline: Instant) -> Result<Option<Self>, Option<i32>> {
+        // Open to the same as its memory is, so that nobody else can keep a recorder off.
+        let Ok(folder) = File::open(format!("/proc/{pid}/fd")) else { return Ok(None) };
+        loop {
+            match flock(&folder, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => return Ok(Some(Self(folder))),
+                Err(Errno::AGAIN) => {}
+                Err(_) => return Ok(None),
+            }
+            let holder = holder(&folder);
+            if holder.is_some() || Instant::now() > deadline {
+                return Err(holder);
+            }
+            std::thread::sleep(SHORTLY);
+        }
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        // Closing would leave it locked where a child has just been forked, which has the descriptor for a moment.
+        let _ = flock(&self.0, FlockOperation::Unlock);
+    }
+}
+
+/// Who has the lock of a file, as the kernel lists it.
+fn holder(file: &File) -> Option<i32> {
+    let found = file.metadata().ok()?;
+    let file = format!("{:02x}:{:02x}:{}", major(found.dev()), minor(found.dev()), found.ino());
+    let locks = read_text("/proc/locks").ok()?;
+    // `1: FLOCK  ADVISORY  WRITE 4711 00:15:5211009 0 EOF`; who waits for it has an arrow.
+    let held = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let &[_, "FLOCK", _, "WRITE", pid, of, ..] = &words[..] else { return None };
+        (of == file).then(|| pid.parse::<i32>().ok()).flatten().filter(|&pid| pid > 0)
+    };
+    locks.lines().find_map(held)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Child, Command, Stdio};
+
+    use super::*;
+
+    struct Ended(Child);
+
+    impl Drop for Ended {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+
+    fn running(program: &str, arguments: &[&str]) -> Ended {
+        let mut command = Command::new(program);
+        Ended(command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap())
+    }
+
+    fn soon() -> Instant {
+        Instant::now() + Duration::from_secs(10)
+    }
+
+    #[test]
+    fn one_has_it_at_a_time_and_is_named() {
+        let program = running("sleep", &["100"]);
+        let pid = program.0.id().cast_signed();
+        let own = std::process::id().cast_signed();
+        let claims: Vec<_> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..8).map(|_| scope.spawn(|| Claim::of(pid, soon()))).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        assert_eq!(claims.iter().filter(|claim| matches!(claim, Ok(Some(_)))).count(), 1, "{claims:?}");
+        assert_eq!(claims.iter().filter(|claim| matches!(claim, Err(Some(holder)) if *holder == own)).count(), 7);
+        drop(claims);
+        assert!(matches!(Claim::of(pid, soon()), Ok(Some(_))));
+    }
+
+    #[test]
+    fn nothing_is_left_of_one_that_was_killed() {
+        let program = running("sleep", &["100"]);
+        let pid = program.0.id().cast_signed();
+        // It keeps the lock itself, and its child does not have it.
+        let mut other = running("flock", &["-o", &format!("/proc/{pid}/fd"), "sleep", "20"]);
+        let has_it = Some(other.0.id().cast_signed());
+        let deadline = soon();
+        while !matches!(Claim::of(pid, deadline), Err(holder) if holder == has_it) {
+            assert!(Instant::now() < deadline);
+            std::thread::sleep(SHORTLY);
+        }
+        other.0.kill().unwrap();
+        other.0.wait().unwrap();
+        assert!(matches!(Claim::of(pid, soon()), Ok(Some(_))));
+    }
+
+    #[test]
+    fn what_is_not_there_is_claimed_by_nobody() {
+        assert!(matches!(Claim::of(-1, soon()), Ok(None)));
+    }
+}

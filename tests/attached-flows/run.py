@@ -34,6 +34,7 @@ def compiled(folder):
     for name, options in {"lazy": ["-Wl,-z,lazy"], "now": ["-Wl,-z,now,-z,relro"], "no-plt": ["-fno-plt"], "fixed": ["-no-pie", "-fno-pie"]}.items():
         cc("-o", f"{folder}/{name}", "calling.c", *options, *here, "-lm", "-lpthread")
     cc("-o", f"{folder}/relay", "../../crates/attach/tests/programs/relay.c", "-lpthread")
+    cc("-o", f"{folder}/short", "short.c", "-lpthread")
     cc("-static", "-o", f"{folder}/static", "calling.c", "libcounted.c", "-lm", "-lpthread")
 
 
@@ -316,6 +317,35 @@ def check_claimed(options, folder, name):
     return found + program.complaints() + program.ended()
 
 
+def check_short_threads(options, folder, name):
+    """Threads that live for a moment, beside the scheduler's events: each is one row, with its own group, and what it was busy for is
+    what the kernel says."""
+    if os.geteuid():
+        return None
+    process, found = subprocess.Popen([os.path.join(folder, name)], stdout=subprocess.PIPE, text=True), []
+    process.stdout.readline()
+    for number in range(options.cycles):
+        profile = os.path.join(folder, f"short-{number}")
+        argv = [options.transect, "record", "--quiet", "--collect", "flow,sched", "-o", profile, "-p", str(process.pid), "--for", "700ms"]
+        said = subprocess.run(argv, capture_output=True, text=True, timeout=60)
+        if said.returncode:
+            found.append(f"status {said.returncode} {said.stderr!r}")
+            break
+        shown = subprocess.run([options.transect, "report", profile, "--format", "json"], capture_output=True, text=True, timeout=60)
+        threads = json.loads(shown.stdout)["threads"]
+        # Numbers may come back, but not while their threads live.
+        order = sorted(threads, key=lambda row: (row["tid"], row["start_ns"]))
+        twice = [row["tid"] for row, after in zip(order, order[1:]) if row["tid"] == after["tid"] and after["start_ns"] < row["start_ns"] + row["wall_ns"]]
+        unnamed = [row["tid"] for row in threads if not row["group"] or row["group"] == "main" and row["tid"] != process.pid]
+        # 1 µs for rounding.
+        busy = [row["tid"] for row in threads if row["on_cpu_ns"] is None or row["busy_ns"] > row["on_cpu_ns"] + row["runnable_ns"] + 1000]
+        if len(threads) < 20 or twice or unnamed or busy:
+            found.append(f"{len(threads)} threads, {len(twice)} twice, {len(unnamed)} without a group, {len(busy)} busier than the kernel says")
+    process.kill()
+    process.wait()
+    return found
+
+
 def check_together(options, folder, name, collect="flow,sched,walk"):
     """With other collectors."""
     if os.geteuid():
@@ -409,7 +439,7 @@ def main():
               ("what comes later, now", check_comes_later, "now"), ("children", check_children, "lazy"),
               ("attached and left while it calls", check_endless, "now"), ("recorders killed", check_killed, "lazy"),
               ("the program ends", check_ends, "now"), ("threads that end", check_threads_that_end, "relay"), ("refused", check_refused, ""),
-              ("two recorders at once", check_claimed, "lazy"), ("with other collectors", check_together, "now"),
+              ("two recorders at once", check_claimed, "lazy"), ("short threads have one row", check_short_threads, "short"), ("with other collectors", check_together, "now"),
               ("with latencies", check_latency_together, "now"), ("with latencies while it calls", check_latency_endless, "now"),
               ("several processes", check_several, "")]
     for name, check, program in tests:

@@ -17,6 +17,7 @@
 mod claim;
 mod counted;
 mod leaving;
+mod lifetimes;
 mod objects;
 mod places;
 mod references;
@@ -24,5 +25,6 @@ mod session;
 mod slots;
 mod threads;
 
+pub(crate) use lifetimes::join as join_lifetimes;
 pub(crate) use session::start;
 pub use session::{AttachedFlowOutcome, AttachedFlowSettings, record};

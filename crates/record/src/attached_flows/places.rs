@@ -219,7 +219,7 @@ pub fn numbers(pid: i32) -> HashMap<u32, i32> {
 }
 
 /// The number by which a thread knows itself.
-fn own_number(pid: i32, tid: i32) -> Option<u32> {
+pub fn own_number(pid: i32, tid: i32) -> Option<u32> {
     let status = read_text(format!("/proc/{pid}/task/{tid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
     line.and_then(|numbers| numbers.split_whitespace().last()?.parse().ok()).or(Some(tid.cast_unsigned()))

@@ -6,11 +6,29 @@ use std::mem::offset_of;
 use transect_attach::{Target, read_text};
 use transect_event_abi::arena::EXTENT_THREAD;
 use transect_event_abi::thread::{THREAD_ENDED, THREAD_LIVE, ThreadHeader};
+use transect_profile_model::Profile;
 
 use super::places::{Places, numbers};
 use crate::arena::Arena;
+use crate::assemble;
 use crate::clock;
 use crate::error::RecordError;
+
+/// Group of threads that had ended before a look found them.
+const UNNAMED: &str = "[unnamed]";
+
+/// Groups threads by their names: start routines are not known. `firsts`: by process, the number of its first thread.
+pub fn group(profile: &mut Profile, firsts: &HashMap<i32, i32>) {
+    for thread in &mut profile.threads {
+        let process = profile.processes.get(thread.process as usize);
+        let is_first = process.and_then(|process| firsts.get(&process.pid)) == Some(&thread.tid);
+        thread.group = match thread.name.as_str() {
+            _ if is_first => "main".to_owned(),
+            "" => UNNAMED.to_owned(),
+            name => assemble::group(name, "", ""),
+        };
+    }
+}
 
 /// Notes begins and names of threads that are new, and ends of those that have gone. `first`: threads that were there at the
 /// recording's begin, which was at `begin`.

@@ -154,6 +154,7 @@ pub fn record(session: &SchedSession, snapshot: Snapshot<'_>) -> Result<SchedRec
                     let mut found: Found = beside.iter().map(so_far).collect();
                     let mut profile = take_flows(&mut found, empty(clock, command, wall_ns, None));
                     let timeline = scheduled_so_far(recording, walk.as_mut(), options, clock, &mut profile);
+                    attached_flows::join_lifetimes(&mut profile);
                     add(found, &mut profile);
                     snapshot(&profile, timeline.ok().as_mut());
                 };
@@ -198,6 +199,7 @@ pub fn record(session: &SchedSession, snapshot: Snapshot<'_>) -> Result<SchedRec
         profile.meta.wall_ns = wall_ns.max(collected.session.end_ns);
     }
     let timeline = collected.merge_into(&mut profile);
+    attached_flows::join_lifetimes(&mut profile);
     add(found, &mut profile);
     Ok(SchedRecorded { profile, timeline, status, left_behind })
 }

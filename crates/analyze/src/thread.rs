@@ -1,6 +1,6 @@
 use rustc_hash::FxHashMap;
 use serde::Serialize;
-use transect_profile_model::{ProcessId, Profile};
+use transect_profile_model::{ProcessId, Profile, Timing};
 
 use crate::matching::chosen_components;
 use crate::names::{executable_of, file_name};
@@ -22,10 +22,11 @@ pub struct ThreadRow {
     pub start_routine: String,
     /// Lifetime, ns.
     pub wall_ns: i64,
-    /// Lifetime less waiting, ns.
-    pub busy_ns: i64,
-    /// Time blocked, ns; without the scheduler's events time inside APIs that wait, lock or do input and output.
-    pub wait_ns: i64,
+    /// Lifetime less waiting, ns; `None` where neither times of calls nor the scheduler tell.
+    pub busy_ns: Option<i64>,
+    /// Time blocked, ns; without the scheduler's events time inside APIs that wait, lock or do input and output. `None` with
+    /// `busy_ns`.
+    pub wait_ns: Option<i64>,
     /// Calls entered; `None` where no calls were recorded.
     pub calls: Option<i64>,
     /// Time on a CPU, ns; this and the next two are `None` where the scheduler's events were not recorded.
@@ -59,18 +60,18 @@ pub struct GroupRow {
     pub threads: i64,
     /// Sum of lifetimes, ns.
     pub wall_ns: i64,
-    /// Sum of busy times, ns.
-    pub busy_ns: i64,
+    /// Sum of busy times, ns; this and what follows from it is `None` where it is not known of a thread.
+    pub busy_ns: Option<i64>,
     /// Sum of waiting, ns.
-    pub wait_ns: i64,
+    pub wait_ns: Option<i64>,
     /// Sum of calls.
     pub calls: i64,
     /// Sum of attributed lifetimes, ns.
     pub attributed_ns: i64,
     /// Busy time of the mean thread, ns.
-    pub mean_busy_ns: i64,
+    pub mean_busy_ns: Option<i64>,
     /// Busy time of the busiest thread, ns.
-    pub max_busy_ns: i64,
+    pub max_busy_ns: Option<i64>,
     /// `max_busy_ns / mean_busy_ns`: 1.0 is perfect balance; `None` where nothing was busy.
     pub imbalance: Option<f64>,
     /// Mean thread of this group against the mean thread of the executable's least busy group, ≥ 1.0; `None` where
@@ -126,6 +127,7 @@ fn with_calls(
     is_chosen: impl Fn(ProcessId) -> bool,
     executable: impl Fn(ProcessId) -> String,
 ) -> Vec<ThreadRow> {
+    let timed = profile.meta.timing != Timing::Count;
     let pid = |process: ProcessId| profile.processes.get(process as usize).map_or(0, |process| process.pid);
     let mut threads: Vec<_> = profile.threads.iter().filter(|thread| is_chosen(thread.process)).collect();
     threads.sort_by_key(|thread| (pid(thread.process), thread.tid, thread.start_ns));
@@ -139,8 +141,9 @@ fn with_calls(
             group: thread.group.clone(),
             start_routine: thread.start_routine.clone(),
             wall_ns: thread.wall_ns,
-            busy_ns: thread.busy_ns,
-            wait_ns: thread.wait_ns,
+            // Counts alone don't tell when a thread waits.
+            busy_ns: timed.then_some(thread.busy_ns),
+            wait_ns: timed.then_some(thread.wait_ns),
             calls: Some(thread.calls),
             on_cpu_ns: None,
             runnable_ns: None,
@@ -154,8 +157,8 @@ fn with_calls(
         if let Some(before) = rows.pop_if(|before| replaced && (before.process, before.tid) == (row.process, row.tid)) {
             row.start_ns = before.start_ns;
             row.wall_ns += before.wall_ns;
-            row.busy_ns += before.busy_ns;
-            row.wait_ns += before.wait_ns;
+            row.busy_ns = sum(row.busy_ns, before.busy_ns);
+            row.wait_ns = sum(row.wait_ns, before.wait_ns);
             row.calls = row.calls.map(|calls| calls + before.calls.unwrap_or(0));
             row.attributed_ns += before.attributed_ns;
         }
@@ -174,6 +177,8 @@ fn add_scheduled(
 ) {
     // Without privileges, states are estimated from samples.
     let exact = profile.meta.criticality.as_ref().is_some_and(|session| !session.estimate);
+    // An estimate from counts alone knows no waits.
+    let sampled = profile.meta.collectors.iter().any(|name| name == "samples");
     let mut known: FxHashMap<(i32, i32), Vec<usize>> = FxHashMap::default();
     for (at, row) in rows.iter().enumerate() {
         known.entry((row.process, row.tid)).or_default().push(at);
@@ -193,8 +198,8 @@ fn add_scheduled(
                 group: task.group.clone(),
                 start_routine: String::new(),
                 wall_ns: task.end_ns - task.start_ns,
-                busy_ns: task.end_ns - task.start_ns - task.blocked_ns,
-                wait_ns: task.blocked_ns,
+                busy_ns: Some(task.end_ns - task.start_ns - task.blocked_ns),
+                wait_ns: Some(task.blocked_ns),
                 calls: None,
                 on_cpu_ns: None,
                 runnable_ns: None,
@@ -215,22 +220,30 @@ fn add_scheduled(
             row.wall_ns = row.wall_ns.max(task.running_ns + task.runnable_ns + task.blocked_ns);
             // Waiting that no call tells of is in the scheduler's events, too. A call that waits ends when its thread has a
             // CPU again: of the time in queues that much belongs to the wait.
-            let queued_in_waits = (row.wait_ns - task.blocked_ns).clamp(0, task.runnable_ns);
-            row.busy_ns = (task.running_ns + task.runnable_ns - queued_in_waits).min(row.wall_ns);
-            row.wait_ns = row.wall_ns - row.busy_ns;
+            let queued_in_waits = (row.wait_ns.unwrap_or(0) - task.blocked_ns).clamp(0, task.runnable_ns);
+            let busy_ns = (task.running_ns + task.runnable_ns - queued_in_waits).min(row.wall_ns);
+            (row.busy_ns, row.wait_ns) = (Some(busy_ns), Some(row.wall_ns - busy_ns));
             row.on_cpu_ns = Some(task.running_ns);
             row.runnable_ns = Some(task.runnable_ns);
             row.blocked_ns = Some(task.blocked_ns);
+        } else if sampled && row.busy_ns.is_none() {
+            let wait_ns = task.blocked_ns.clamp(0, row.wall_ns);
+            (row.busy_ns, row.wait_ns) = (Some(row.wall_ns - wait_ns), Some(wait_ns));
         }
     }
 }
 
+/// Known where both are.
+fn sum(one: Option<i64>, other: Option<i64>) -> Option<i64> {
+    Some(one? + other?)
+}
+
 fn sort(rows: &mut [ThreadRow], key: Option<SortKey>) {
     let value = |row: &ThreadRow| match key {
-        None | Some(SortKey::SelfTime) => row.busy_ns,
+        None | Some(SortKey::SelfTime) => row.busy_ns.unwrap_or(0),
         Some(SortKey::Total | SortKey::Mean | SortKey::P99 | SortKey::Max) => row.wall_ns,
         Some(SortKey::Attributed) => row.attributed_ns,
-        Some(SortKey::Wait) => row.wait_ns,
+        Some(SortKey::Wait) => row.wait_ns.unwrap_or(0),
         Some(SortKey::Calls | SortKey::Bytes) => row.calls.unwrap_or(0),
         Some(SortKey::Name) => 0,
     };
@@ -251,18 +264,18 @@ fn group(rows: &[ThreadRow]) -> Vec<GroupRow> {
         groups[position].add(row);
     }
     for group in &mut groups {
-        group.mean_busy_ns = group.busy_ns / group.threads;
-        group.imbalance =
-            (group.busy_ns > 0).then(|| group.max_busy_ns as f64 * group.threads as f64 / group.busy_ns as f64);
+        group.mean_busy_ns = group.busy_ns.map(|busy_ns| busy_ns / group.threads);
+        let ratio = |(busy_ns, max_ns): (i64, i64)| max_ns as f64 * group.threads as f64 / busy_ns as f64;
+        group.imbalance = group.busy_ns.filter(|&busy_ns| busy_ns > 0).zip(group.max_busy_ns).map(ratio);
     }
-    let mut least: FxHashMap<String, i64> = FxHashMap::default();
+    let mut least: FxHashMap<String, Option<i64>> = FxHashMap::default();
     for group in &groups {
-        let least = least.entry(group.executable.clone()).or_insert(i64::MAX);
-        *least = group.mean_busy_ns.min(*least);
+        let least = least.entry(group.executable.clone()).or_insert(Some(i64::MAX));
+        *least = least.zip(group.mean_busy_ns).map(|(least, mean)| least.min(mean));
     }
     for group in &mut groups {
-        let least = least[&group.executable];
-        group.busy_ratio = (least > 0).then(|| group.mean_busy_ns as f64 / least as f64);
+        let least = least[&group.executable].filter(|&least| least > 0);
+        group.busy_ratio = group.mean_busy_ns.zip(least).map(|(mean, least)| mean as f64 / least as f64);
     }
     groups.sort_by(|a, b| {
         b.busy_ns.cmp(&a.busy_ns).then_with(|| (&a.executable, &a.group).cmp(&(&b.executable, &b.group)))
@@ -277,12 +290,12 @@ impl GroupRow {
             executable: row.executable.clone(),
             threads: 0,
             wall_ns: 0,
-            busy_ns: 0,
-            wait_ns: 0,
+            busy_ns: Some(0),
+            wait_ns: Some(0),
             calls: 0,
             attributed_ns: 0,
-            mean_busy_ns: 0,
-            max_busy_ns: 0,
+            mean_busy_ns: None,
+            max_busy_ns: Some(0),
             imbalance: None,
             busy_ratio: None,
         }
@@ -291,10 +304,10 @@ impl GroupRow {
     fn add(&mut self, row: &ThreadRow) {
         self.threads += 1;
         self.wall_ns += row.wall_ns;
-        self.busy_ns += row.busy_ns;
-        self.wait_ns += row.wait_ns;
+        self.busy_ns = sum(self.busy_ns, row.busy_ns);
+        self.wait_ns = sum(self.wait_ns, row.wait_ns);
         self.calls += row.calls.unwrap_or(0);
         self.attributed_ns += row.attributed_ns;
-        self.max_busy_ns = self.max_busy_ns.max(row.busy_ns);
+        self.max_busy_ns = self.max_busy_ns.zip(row.busy_ns).map(|(most, own)| most.max(own));
     }
 }

@@ -2,7 +2,7 @@
 
 use transect_analyze::synthetic::{image_server, scheduled_compressor};
 use transect_analyze::{Selection, SortKey, View, apis, callers, components, flows, locks, threads, totals, waits};
-use transect_profile_model::{Lock, Task, Thread};
+use transect_profile_model::{Lock, Profile, SchedSession, Task, Thread, Timing};
 
 fn select() -> Selection {
     Selection::default()
@@ -165,22 +165,61 @@ fn a_thread_is_one_row_whatever_collectors_saw_it() {
     longer.sched.tasks[0].blocked_ns = first.wall_ns + 5_000;
     let longer = threads(&longer, &select());
     let row = longer.threads.iter().find(|row| row.tid == first.tid).unwrap();
-    assert_eq!((row.wall_ns, row.busy_ns + row.wait_ns), (first.wall_ns + 5_060, row.wall_ns));
-    assert!(row.wait_ns >= first.wall_ns + 5_000, "{}", row.wait_ns);
+    let wait_ns = row.wait_ns.unwrap();
+    assert_eq!((row.wall_ns, row.busy_ns.unwrap() + wait_ns), (first.wall_ns + 5_060, row.wall_ns));
+    assert!(wait_ns >= first.wall_ns + 5_000, "{wait_ns}");
     // What it did not run it waited, whatever its calls tell; in a queue it was in calls that wait, as far as they are longer
     // than the scheduler's waits.
     let row = seen(first.tid);
-    assert_eq!((row.busy_ns, row.wait_ns), (40, row.wall_ns - 40));
+    assert_eq!((row.busy_ns, row.wait_ns), (Some(40), Some(row.wall_ns - 40)));
     for (called_ns, busy_ns) in [(0, 60), (10, 60), (15, 55), (30, 40)] {
         let mut profile = profile.clone();
         profile.threads.iter_mut().filter(|thread| thread.tid == first.tid).for_each(|thread| thread.wait_ns = 0);
         profile.threads[0].wait_ns = called_ns;
         let all = threads(&profile, &select());
-        assert_eq!(all.threads.iter().find(|row| row.tid == first.tid).unwrap().busy_ns, busy_ns);
+        assert_eq!(all.threads.iter().find(|row| row.tid == first.tid).unwrap().busy_ns, Some(busy_ns));
     }
     let other = seen(99_999);
-    assert_eq!((other.calls, other.wall_ns, other.busy_ns, other.wait_ns), (None, 70, 60, 10));
+    assert_eq!((other.calls, other.wall_ns, other.busy_ns, other.wait_ns), (None, 70, Some(60), Some(10)));
     assert!(all.threads.iter().filter(|row| row.on_cpu_ns.is_none()).count() == alone - 1);
+}
+
+/// Calls that were counted and not timed don't tell when a thread waited: the scheduler does, or samples, or nobody.
+#[test]
+fn counts_alone_do_not_tell_who_was_busy() {
+    let mut profile = image_server();
+    profile.meta.timing = Timing::Count;
+    let counted = threads(&profile, &select());
+    assert!(counted.threads.iter().all(|row| row.busy_ns.is_none() && row.wait_ns.is_none() && row.wall_ns > 0));
+    assert!(counted.groups.iter().all(|group| group.busy_ns.is_none() && group.imbalance.is_none()));
+    assert!(counted.groups.iter().all(|group| group.mean_busy_ns.is_none() && group.max_busy_ns.is_none()));
+
+    // One thread has slept, and the scheduler has it; another one it has lost.
+    let (slept, lost) = (profile.threads[0].clone(), profile.threads[1].clone());
+    let blocked_ns = slept.wall_ns - 10;
+    profile.sched.tasks = vec![Task {
+        process: slept.process,
+        tid: slept.tid,
+        start_ns: slept.start_ns,
+        end_ns: slept.start_ns + slept.wall_ns,
+        running_ns: 7,
+        runnable_ns: 3,
+        blocked_ns,
+        ..Task::default()
+    }];
+    let row = |profile: &Profile, tid: i32| {
+        let view = threads(profile, &select());
+        let row = view.threads.into_iter().find(|row| row.tid == tid).unwrap();
+        (row.busy_ns, row.wait_ns)
+    };
+    // An estimate from the counts themselves knows no more than they do; one from samples does.
+    let scheduled = scheduled_compressor(10, 2).meta.criticality;
+    profile.meta.criticality = scheduled.clone().map(|session| SchedSession { estimate: true, ..session });
+    assert_eq!(row(&profile, slept.tid), (None, None));
+    profile.meta.collectors.push("samples".into());
+    assert_eq!(row(&profile, slept.tid), (Some(10), Some(blocked_ns)));
+    profile.meta.criticality = scheduled;
+    assert_eq!((row(&profile, slept.tid), row(&profile, lost.tid)), ((Some(10), Some(blocked_ns)), (None, None)));
 }
 
 /// A thread that is woken waits for its CPU to wake up, too: where no other program ran, none can have had it.

@@ -85,7 +85,7 @@ proptest! {
             prop_assert_eq!(total, profile.flows.iter().filter_map(|flow| flow.total_ns).sum::<i64>());
         }
         let view = threads(&profile, &Selection::default());
-        prop_assert_eq!(view.threads.iter().map(|row| row.busy_ns).sum::<i64>(), view.groups.iter().map(|g| g.busy_ns).sum::<i64>());
+        prop_assert_eq!(view.threads.iter().map(|row| row.busy_ns).sum::<Option<i64>>(), view.groups.iter().map(|g| g.busy_ns).sum::<Option<i64>>());
         prop_assert_eq!(view.groups.iter().map(|group| group.threads).sum::<i64>(), profile.threads.len() as i64);
     }
 }

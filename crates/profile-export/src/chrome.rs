@@ -8,7 +8,7 @@
 use std::io::Write;
 
 use serde_json::{Value, json};
-use transect_profile_model::{Profile, TraceEvent};
+use transect_profile_model::{Profile, Timing, TraceEvent};
 
 use crate::stack::Stacks;
 use crate::{ExportError, Format, Subject, schedule_events};
@@ -65,6 +65,8 @@ fn metadata_events(profile: &Profile) -> Vec<Value> {
 }
 
 fn thread_spans(profile: &Profile) -> Vec<Value> {
+    // Counts alone don't tell when a thread waited.
+    let told = profile.meta.timing != Timing::Count || profile.meta.criticality.as_ref().is_some_and(|s| !s.estimate);
     let span = |t: &transect_profile_model::Thread| {
         let pid = profile.processes.get(t.process as usize)?.pid;
         Some(json!({
@@ -72,7 +74,7 @@ fn thread_spans(profile: &Profile) -> Vec<Value> {
             "ts": microseconds(t.start_ns), "dur": microseconds(t.wall_ns),
             "args": {
                 "group": t.group, "start_routine": t.start_routine,
-                "busy_ns": t.busy_ns, "wait_ns": t.wait_ns, "calls": t.calls,
+                "busy_ns": told.then_some(t.busy_ns), "wait_ns": told.then_some(t.wait_ns), "calls": t.calls,
             },
         }))
     };

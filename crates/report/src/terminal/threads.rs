@@ -8,7 +8,7 @@ use super::page::Page;
 use super::shorten::Kind;
 use super::style::Role;
 use super::table::{Cell, Column, LAST_RESORT, Table};
-use super::units::{count, duration, optional_percent, share};
+use super::units::{count, duration, optional_duration, optional_percent, share};
 use super::{Limit, share_cell};
 
 const BAR: usize = 10;
@@ -44,8 +44,8 @@ pub(crate) fn groups(page: &mut Page, rows: &[GroupRow], totals: &Totals, limit:
         table.row([
             share_cell(share(row.attributed_ns, totals.attributed_ns)),
             busy_bar(row.busy_ns, row.wall_ns),
-            duration(row.busy_ns).into(),
-            duration(row.wait_ns).into(),
+            optional_duration(row.busy_ns).into(),
+            optional_duration(row.wait_ns).into(),
             count(row.threads).into(),
             imbalance,
             count(row.calls).into(),
@@ -81,10 +81,10 @@ pub(crate) fn threads(page: &mut Page, rows: &[ThreadRow], limit: Limit) {
     let (shown, left) = limit.apply(rows);
     for row in shown {
         table.row([
-            optional_percent(share(row.busy_ns, row.wall_ns)).into(),
+            optional_percent(row.busy_ns.and_then(|busy_ns| share(busy_ns, row.wall_ns))).into(),
             busy_bar(row.busy_ns, row.wall_ns),
-            duration(row.busy_ns).into(),
-            duration(row.wait_ns).into(),
+            optional_duration(row.busy_ns).into(),
+            optional_duration(row.wait_ns).into(),
             seen(row.on_cpu_ns).into(),
             seen(row.runnable_ns).into(),
             row.calls.map_or_else(String::new, count).into(),
@@ -104,7 +104,9 @@ fn seen(ns: Option<i64>) -> String {
     ns.map_or_else(String::new, duration)
 }
 
-fn busy_bar(busy_ns: i64, wall_ns: i64) -> Cell {
+/// Empty where it is not known.
+fn busy_bar(busy_ns: Option<i64>, wall_ns: i64) -> Cell {
+    let Some(busy_ns) = busy_ns else { return Cell::default() };
     let (solid, shaded) = split_bar(share(busy_ns, wall_ns).unwrap_or(0.0), BAR);
     Cell::new(Role::Bar, solid).then(Role::Wait, shaded)
 }

@@ -124,8 +124,9 @@ export interface ThreadRow {
   group: string;
   start_routine?: string | null;
   wall_ns: number;
-  busy_ns: number;
-  wait_ns: number;
+  /** This and the next are null where nothing tells when the thread waited. */
+  busy_ns: number | null;
+  wait_ns: number | null;
   /** Null where no calls were recorded. */
   calls: number | null;
   on_cpu_ns?: number | null;

@@ -12,6 +12,8 @@ const GROUP_IMBALANCE = 4;
 const THREAD_IMBALANCE = 1.5;
 /** What is busy for less than this part of the longest lifetime is not worth a mark. */
 const NOTABLE = 0.1;
+/** Of a thread whose calls were counted, not timed, without the scheduler's events. */
+const UNKNOWN = "calls were not timed: nothing tells when it waited";
 /** Threads listed of one group; the rest are said to be left out. */
 const LISTED = 100;
 
@@ -24,6 +26,8 @@ interface Group {
   wait: number;
   /** Busy share of the mean thread's lifetime. */
   share: number;
+  /** False where it is not known of every thread whether it was busy or waited. */
+  known: boolean;
 }
 
 function groupsOf(rows: ThreadRow[]): Group[] {
@@ -37,14 +41,15 @@ function groupsOf(rows: ThreadRow[]): Group[] {
     else groups.set(key, [row]);
   }
   const sum = (threads: ThreadRow[], key: "wall_ns" | "busy_ns" | "wait_ns"): number =>
-    threads.reduce((total, thread) => total + thread[key], 0);
+    threads.reduce((total, thread) => total + (thread[key] ?? 0), 0);
   return [...groups]
     .map(([name, threads]) => {
       const wall = sum(threads, "wall_ns");
       const busy = sum(threads, "busy_ns");
-      const sorted = [...threads].sort((a, b) => b.busy_ns - a.busy_ns);
+      const sorted = [...threads].sort((a, b) => (b.busy_ns ?? 0) - (a.busy_ns ?? 0));
+      const known = threads.every((thread) => thread.busy_ns !== null);
       const executable = threads[0]?.executable ?? "";
-      return { name, executable, threads: sorted, wall, busy, wait: sum(threads, "wait_ns"), share: wall > 0 ? busy / wall : 0 };
+      return { name, executable, threads: sorted, wall, busy, wait: sum(threads, "wait_ns"), share: wall > 0 ? busy / wall : 0, known };
     })
     .sort((a, b) => b.busy / b.threads.length - a.busy / a.threads.length);
 }
@@ -61,15 +66,16 @@ function bar(busy: number, wait: number, scale: number): HTMLElement {
 
 function remarks(group: Group, groups: Group[], scale: number): string[] {
   const notes: string[] = [];
+  const rivals = groups.filter((other) => other.executable === group.executable);
+  if (!rivals.every((other) => other.known)) return notes;
   const mean = group.busy / group.threads.length;
   // Threads can be balanced against each other within one process only.
   const peers = group.threads.filter((thread) => thread.process === group.threads[0]?.process);
-  const ofPeers = peers.reduce((sum, thread) => sum + thread.busy_ns, 0) / peers.length;
+  const ofPeers = peers.reduce((sum, thread) => sum + (thread.busy_ns ?? 0), 0) / peers.length;
   const most = peers[0]?.busy_ns ?? 0;
   if (peers.length > 1 && most >= THREAD_IMBALANCE * ofPeers && most >= NOTABLE * scale) {
     notes.push(`busiest thread ${factor(most / ofPeers)} the mean`);
   }
-  const rivals = groups.filter((other) => other.executable === group.executable);
   const means = rivals.map((other) => other.busy / other.threads.length);
   const lowest = Math.min(...means);
   const laziest = printable(rivals[means.indexOf(lowest)]?.name ?? "");
@@ -94,8 +100,10 @@ export function threadSection(model: Model): HTMLElement {
       { class: "thread-row" },
       h("span", { class: "thread-name", title: startOf(group) }, h("b", { dir: "ltr" }, printable(group.name)), h("small", {}, n === 1 ? "1 thread" : `${exact(n)} threads, mean`)),
       bar(group.busy / n, group.wait / n, scale),
-      h("span", { class: "thread-figure", title: `busy ${exactNs(group.busy)} of ${exactNs(group.wall)}, over ${plural(n, "thread")}` }, `${percent(group.share)} busy`),
-      h("span", { class: "thread-figure raw" }, duration(group.busy / n)),
+      group.known
+        ? h("span", { class: "thread-figure", title: `busy ${exactNs(group.busy)} of ${exactNs(group.wall)}, over ${plural(n, "thread")}` }, `${percent(group.share)} busy`)
+        : h("span", { class: "thread-figure", title: UNKNOWN }, "–"),
+      h("span", { class: "thread-figure raw" }, group.known ? duration(group.busy / n) : ""),
       h("span", { class: "thread-notes" }, ...notes.map((note) => h("span", { class: "badge" }, note))),
     );
     const body = h("div", { class: "thread-list" });
@@ -144,9 +152,11 @@ function threadRows(group: Group, scale: number): HTMLElement[] {
       "div",
       { class: "thread-row" },
       h("span", { class: "thread-name" }, h("span", { dir: "ltr" }, printable(thread.name)), h("small", {}, ` tid ${thread.tid}`)),
-      bar(thread.busy_ns, thread.wait_ns, scale),
-      h("span", { class: "thread-figure", title: states(thread) }, `${percent(thread.wall_ns > 0 ? thread.busy_ns / thread.wall_ns : 0)} busy`),
-      h("span", { class: "thread-figure raw" }, duration(thread.busy_ns)),
+      bar(thread.busy_ns ?? 0, thread.wait_ns ?? 0, scale),
+      thread.busy_ns === null
+        ? h("span", { class: "thread-figure", title: UNKNOWN }, "–")
+        : h("span", { class: "thread-figure", title: states(thread) }, `${percent(thread.wall_ns > 0 ? thread.busy_ns / thread.wall_ns : 0)} busy`),
+      h("span", { class: "thread-figure raw" }, thread.busy_ns === null ? "" : duration(thread.busy_ns)),
       h("span", { class: "thread-notes", ...(thread.calls === null ? {} : { title: `${exact(thread.calls)} calls` }) }, thread.calls === null ? "" : `${count(thread.calls)} calls`),
     ),
   );

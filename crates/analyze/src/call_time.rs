@@ -20,6 +20,9 @@ const UNEVEN: f64 = 0.02;
 /// Deviation of a time in the queue, in proportion, by that of a time on a CPU.
 const QUEUE_UNSURE: f64 = 3.0;
 
+/// More of the time than this is not taken to be like the rest for being seen without a stack.
+const MOST_UNPLACED: f64 = 0.1;
+
 /// How a time divides.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Times {
@@ -39,6 +42,12 @@ impl Times {
         self.runnable += other.runnable;
         self.blocked += other.blocked;
         self.seen += other.seen;
+    }
+
+    /// The same, longer by this factor.
+    pub fn times(&self, factor: f64) -> Times {
+        let [on_cpu, runnable, blocked] = [self.on_cpu, self.runnable, self.blocked].map(|ns| ns * factor);
+        Times { on_cpu, runnable, blocked, ..*self }
     }
 
     /// All of it, ns, if this contradicts `ns` by more than chance.
@@ -157,6 +166,13 @@ impl CallTimes {
         let mut all = Times::default();
         self.components.iter().for_each(|times| all.add(*times));
         (all.seen >= LEAST * 3.0).then(|| (all.on_cpu + all.runnable + all.blocked) / all.seen)
+    }
+
+    /// How many times as long as what was seen in components `whole` is, which they are parts of: a little more or less, for what
+    /// was seen without a stack is in none.
+    pub fn unplaced(&self, whole: i64) -> f64 {
+        let seen: f64 = self.components.iter().map(|times| times.on_cpu + times.runnable + times.blocked).sum();
+        if seen > 0.0 { (whole as f64 / seen).clamp(1.0 - MOST_UNPLACED, 1.0 + MOST_UNPLACED) } else { 1.0 }
     }
 
     /// How `ns` in calls of this flow divide. `None` if it is not known.

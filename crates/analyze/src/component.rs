@@ -1,6 +1,7 @@
 use serde::Serialize;
-use transect_profile_model::{Component, Profile, Timing};
+use transect_profile_model::{ApiClass, Component, Profile, Timing};
 
+use crate::adding_up::{Part, add_up};
 use crate::call_time::CallTimes;
 use crate::criticality::is_agent;
 use crate::matching::chosen_components;
@@ -11,9 +12,10 @@ use crate::{Selection, SortKey, Totals};
 /// One component: what it spends itself, what it waits for, and what it spends in each component it calls (the
 /// component view of Scaler, ASE '24, section 3.5).
 ///
-/// Over one process the `self_ns` and `wait_ns` of all rows add up to the lifetime of its threads, plus the time of
-/// calls made by callbacks (those belong to the API that called back *and* are flows of their own). Code that is called by a
-/// pointer counts for its own component where samples saw it run, else for the component that was called by linkage.
+/// The `self_ns` and `wait_ns` of all rows add up to the lifetime of the threads. Only where every call was timed is there more,
+/// the time of calls made by callbacks (those belong to the API that called back *and* are flows of their own). What is far from
+/// covered by calls and samples is a row of its own, [`NOT_PLACED`]. Code that is called by a pointer counts for its own component
+/// where samples saw it run, else for the component that was called by linkage.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ComponentRow {
     /// File name; two of the same name carry the shortest distinguishing path suffix.
@@ -57,6 +59,11 @@ pub struct ComponentRow {
     pub synthetic: bool,
 }
 
+/// Name of the row of the time that neither calls nor samples place in a component.
+pub const NOT_PLACED: &str = "[not placed]";
+/// Less of the whole is no row.
+const LEAST_PLACED: i64 = 1000;
+
 /// One component's calls into another.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct OtherRow {
@@ -81,13 +88,17 @@ pub fn components(profile: &Profile, selection: &Selection) -> Vec<ComponentRow>
 pub(crate) fn of(prepared: &Prepared<'_>, selection: &Selection) -> Vec<ComponentRow> {
     let &Prepared { profile, ref names, ref totals, .. } = prepared;
     let chosen = chosen_components(profile, names, selection.component.as_deref());
-    let mut rows: Vec<ComponentRow> = gather(prepared)
+    let (sums, rest) = gather(prepared);
+    let mut rows: Vec<ComponentRow> = sums
         .into_iter()
         .zip(&profile.components)
         .enumerate()
         .filter(|(id, (_, component))| !is_agent(&component.path) && chosen.as_ref().is_none_or(|chosen| chosen[*id]))
         .map(|(id, (sum, component))| sum.row(id, component, prepared))
         .collect();
+    if chosen.is_none() && profile.meta.timing != Timing::Count && rest.ns > totals.lifetime_ns / LEAST_PLACED {
+        rows.push(ComponentRow::not_placed(rest, totals));
+    }
     if let Some(least) = selection.min_percent {
         rows.retain(|row| row.weight(totals) >= least);
     }
@@ -105,6 +116,8 @@ struct Sum {
     wait_attributed_ns: f64,
     calls_in: i64,
     calls_out: i64,
+    /// Not every call that its own time is known by was timed.
+    is_estimate: bool,
     /// By id of the called component; few, so that a search is faster than hashing.
     others: Vec<(u32, Other)>,
 }
@@ -144,11 +157,15 @@ pub(crate) fn proportional(flow: &transect_profile_model::Flow) -> f64 {
     }
 }
 
-fn gather(prepared: &Prepared<'_>) -> Vec<Sum> {
+/// Sums by component, and what is in none.
+fn gather(prepared: &Prepared<'_>) -> (Vec<Sum>, Part) {
     let profile = prepared.profile;
     let mut sums: Vec<Sum> = profile.components.iter().map(|_| Sum::default()).collect();
     let scale = attribution_scale(profile);
+    let mut sampled = vec![false; profile.threads.len()];
     for flow in &profile.flows {
+        let is_estimate = flow.class != ApiClass::CountOnly && flow.timed_calls < flow.calls;
+        sampled[flow.thread as usize] |= is_estimate;
         let own = flow.self_ns.unwrap_or(0);
         let attributed = proportional(flow) * scale[flow.thread as usize];
         let caller = &mut sums[flow.caller as usize];
@@ -165,32 +182,44 @@ fn gather(prepared: &Prepared<'_>) -> Vec<Sum> {
         let callee = &mut sums[flow.callee as usize];
         callee.calls_in += flow.calls;
         if !flow.class.is_wait() {
+            callee.is_estimate |= is_estimate;
             callee.self_ns += own;
             callee.self_attributed_ns += attributed;
         }
     }
     let executables: Vec<_> = profile.processes.iter().map(|process| executable_of(profile, process)).collect();
-    for thread in &profile.threads {
+    for (thread, &is_estimate) in profile.threads.iter().zip(&sampled) {
         if let Some(id) = executables[thread.process as usize] {
             let sum = &mut sums[id as usize];
+            sum.is_estimate |= is_estimate;
             sum.self_ns += thread.wall_ns - thread.outermost_ns;
             sum.self_attributed_ns += (thread.attributed_ns - thread.outermost_attributed_ns) as f64;
         }
     }
+    let waits =
+        sums.iter().fold((0, 0.0), |(ns, attributed), sum| (ns + sum.wait_ns, attributed + sum.wait_attributed_ns));
+    let whole = (prepared.totals.lifetime_ns - waits.0).max(0);
     move_to_code(&mut sums, &prepared.call_times);
-    fit_to_samples(&mut sums, &prepared.call_times);
-    sums
+    fit_to_samples(&mut sums, &prepared.call_times, whole);
+    let part = |sum: &Sum| Part { ns: sum.self_ns, attributed: sum.self_attributed_ns, is_estimate: sum.is_estimate };
+    let mut parts: Vec<Part> = sums.iter().map(part).collect();
+    let rest = add_up(&mut parts, whole, (prepared.totals.attributed_ns as f64 - waits.1).max(0.0));
+    for (sum, part) in sums.iter_mut().zip(parts) {
+        (sum.self_ns, sum.self_attributed_ns) = (part.ns, part.attributed);
+    }
+    (sums, rest)
 }
 
 /// Where samples contradict what calls say, their time is taken: estimates of calls inside each other, by callbacks, hold what
 /// runs inside them more than once.
-fn fit_to_samples(sums: &mut [Sum], times: &CallTimes) {
-    let Some(one_ns) = times.of_one() else { return };
+fn fit_to_samples(sums: &mut [Sum], times: &CallTimes, whole: i64) {
+    // Waits without a stack are in no component's samples.
+    let (Some(one_ns), more) = (times.of_one(), times.unplaced(whole)) else { return };
     let (own, attributed) = sums.iter().fold((0.0, 0.0), |(own, attributed), sum| {
         (own + sum.self_ns.max(0) as f64, attributed + sum.self_attributed_ns)
     });
     for (from, (sum, sampled)) in (0..).zip(sums.iter_mut().zip(&times.components)) {
-        if let Some(ns) = sampled.instead_of(sum.self_ns, one_ns) {
+        if let Some(ns) = sampled.times(more).instead_of(sum.self_ns, one_ns) {
             let share = if sum.self_ns > 0 {
                 sum.self_attributed_ns / sum.self_ns as f64
             } else {
@@ -198,11 +227,12 @@ fn fit_to_samples(sums: &mut [Sum], times: &CallTimes) {
             };
             sum.self_attributed_ns = ns * share;
             sum.self_ns = ns as i64;
+            sum.is_estimate = true;
         }
         for (to, other) in &mut sum.others {
             let sampled = times.edges.get(&(from, *to)).copied().unwrap_or_default();
             let Some(total) = other.total_ns else { continue };
-            if let Some(ns) = sampled.instead_of(total, one_ns).filter(|&ns| ns < total as f64) {
+            if let Some(ns) = sampled.times(more).instead_of(total, one_ns).filter(|&ns| ns < total as f64) {
                 other.attributed_ns =
                     other.attributed_ns.map(|attributed| (attributed as f64 * ns / total as f64) as i64);
                 other.total_ns = Some(ns as i64);
@@ -226,6 +256,8 @@ fn move_to_code(sums: &mut [Sum], times: &CallTimes) {
         let (own, attributed) = ((own as f64 * share) as i64, attributed * share);
         sums[from as usize].self_ns -= own;
         sums[to as usize].self_ns += own;
+        sums[from as usize].is_estimate |= own > 0;
+        sums[to as usize].is_estimate |= own > 0;
         sums[from as usize].self_attributed_ns -= attributed;
         sums[to as usize].self_attributed_ns += attributed;
     }
@@ -288,6 +320,31 @@ impl Sum {
 }
 
 impl ComponentRow {
+    fn not_placed(rest: Part, totals: &Totals) -> Self {
+        let attributed_ns = rest.attributed.round() as i64;
+        Self {
+            component: NOT_PLACED.to_owned(),
+            path: String::new(),
+            build_id: String::new(),
+            self_ns: Some(rest.ns),
+            on_cpu_ns: None,
+            runnable_ns: None,
+            blocked_ns: None,
+            wait_ns: Some(0),
+            calls_in: 0,
+            calls_out: 0,
+            others: Vec::new(),
+            self_attributed_ns: Some(attributed_ns),
+            wait_attributed_ns: Some(0),
+            self_percent: totals.attributed_percent(attributed_ns),
+            wait_percent: totals.attributed_percent(0),
+            self_raw_percent: totals.raw_percent(rest.ns),
+            wait_raw_percent: totals.raw_percent(0),
+            executable: false,
+            synthetic: true,
+        }
+    }
+
     /// Self and waiting together: a component that only waits is not left out.
     fn weight(&self, totals: &Totals) -> f64 {
         let sum = |a: Option<i64>, b: Option<i64>| a.map(|a| a + b.unwrap_or(0));

@@ -8,6 +8,7 @@
 //! (Scaler, ASE '24, section 3.4), so that a phase run by eight threads weighs as much as the wall time it took.
 #![forbid(unsafe_code)]
 
+mod adding_up;
 mod call_time;
 mod component;
 mod criticality;
@@ -35,7 +36,7 @@ mod walk;
 #[cfg(any(test, feature = "testing"))]
 pub mod synthetic;
 
-pub use component::{ComponentRow, OtherRow, components};
+pub use component::{ComponentRow, NOT_PLACED, OtherRow, components};
 pub use criticality::{
     Callee, Contention, CriticalFunctionRow, CriticalGroupRow, CriticalPathRow, CriticalThreadRow, CriticalWaitRow,
     CriticalityView, HolderShare, LineRow, NodeKind, OtherThreadRow, OverTimeRow, ParallelismRow, PathState, Pinned,

@@ -71,6 +71,27 @@ proptest! {
         }
     }
 
+    /// Own times of sampled calls are off, each by its own chance: the rows are what the threads lived, all the same, and no
+    /// share is more than that of the time.
+    #[test]
+    fn rows_add_up_whatever_estimates_say(profile in profile(), off in prop::collection::vec(0.2..3.0_f64, 8)) {
+        let mut profile = profile;
+        for (at, flow) in profile.flows.iter_mut().enumerate().filter(|(_, flow)| !flow.class.is_wait()) {
+            flow.calls += 1;
+            flow.timed_calls = flow.calls - 1;
+            flow.self_ns = flow.self_ns.map(|ns| (ns as f64 * off[at % off.len()]) as i64);
+        }
+        let rows = components(&profile, &Selection::default());
+        let totals = totals(&profile);
+        let sum: i64 = rows.iter().map(|row| row.self_ns.unwrap() + row.wait_ns.unwrap()).sum();
+        // Less than a thousandth has no row.
+        prop_assert!(sum <= totals.lifetime_ns && sum >= totals.lifetime_ns - totals.lifetime_ns / 1000, "{sum} of {}", totals.lifetime_ns);
+        let sum: i64 = rows.iter().map(|row| row.self_attributed_ns.unwrap() + row.wait_attributed_ns.unwrap()).sum();
+        let least = totals.attributed_ns - totals.attributed_ns / 1000 - rows.len() as i64 * 2;
+        prop_assert!(sum >= least && sum <= totals.attributed_ns + rows.len() as i64 * 2, "{sum} of {}", totals.attributed_ns);
+        prop_assert!(rows.iter().all(|row| row.self_attributed_ns <= row.self_ns.map(|ns| ns + 1)));
+    }
+
     #[test]
     fn calls_are_neither_lost_nor_invented(profile in profile()) {
         let calls: i64 = profile.flows.iter().map(|flow| flow.calls).sum();

@@ -10,6 +10,7 @@ mod arena;
 mod assemble;
 mod attached_collector;
 pub mod attached_flows;
+mod attributed;
 #[allow(unsafe_code)]
 mod clock;
 mod component_rows;

@@ -52,6 +52,11 @@ pub(crate) fn fit_to_lives(profile: &mut Profile) {
         let total_half = half(flow.total_ns_low, flow.total_ns_high);
         (flow.self_ns, flow.self_ns_low, flow.self_ns_high) = interval(fitted, own_half);
         (flow.total_ns, flow.total_ns_low, flow.total_ns_high) = interval(fitted + inside, total_half);
+        // Shares of the total go with it.
+        let share = flow.total_ns.map_or(0.0, |after| after as f64 / total.max(1.0));
+        for part in [&mut flow.attributed_ns, &mut flow.criticality_ns].into_iter().flatten() {
+            *part = (*part as f64 * share) as i64;
+        }
     }
     fit(profile);
 }
@@ -192,10 +197,13 @@ mod tests {
         });
         let (unsure, sure, exact) = ((600, 300), (400, 20), (240, 0));
         profile.flows = vec![flow(0, 1, unsure, unsure), flow(0, 2, sure, sure), flow(0, 3, exact, exact)];
+        (profile.flows[0].attributed_ns, profile.flows[0].criticality_ns) = (Some(600), Some(300));
         fit_to_lives(&mut profile);
         let own: Vec<i64> = profile.flows.iter().map(|flow| flow.self_ns.unwrap()).collect();
         assert!(own[2] == 240 && (385..400).contains(&own[1]) && own.iter().sum::<i64>() <= 1001, "{own:?}");
         assert_eq!(profile.flows[0].total_ns, profile.flows[0].self_ns);
+        let (all, part) = (profile.flows[0].attributed_ns.unwrap(), profile.flows[0].criticality_ns.unwrap());
+        assert!((own[0] - all).abs() <= 1 && (own[0] / 2 - part).abs() <= 1, "{all} and {part} of {own:?}");
         let high = profile.flows[0].self_ns_high.unwrap();
         assert!((660..=680).contains(&high), "{high}");
     }

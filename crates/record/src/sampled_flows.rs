@@ -8,8 +8,8 @@ use transect_profile_model::{
 };
 
 use crate::launch::AGENT_FILE;
-use crate::own_times;
 use crate::sched::{StackFacts, Timeline};
+use crate::{attributed, own_times};
 
 mod estimate;
 pub(crate) mod expected_queue;
@@ -45,10 +45,16 @@ struct Seen {
     recursive_ns: f64,
 }
 
-/// Corrects times of flows of which not every call was timed.
+/// Corrects times of flows of which not every call was timed, and all attributed times by them.
 pub fn correct(profile: &mut Profile, timeline: Option<&Timeline>) {
+    if let Some(facts) = timeline.map(Timeline::stacks) {
+        by_samples(profile, facts);
+    }
+    attributed::fit(profile);
+}
+
+fn by_samples(profile: &mut Profile, facts: &StackFacts) {
     // In contexts of regions one flow is several rows.
-    let Some(facts) = timeline.map(Timeline::stacks) else { return };
     if profile.sched.samples.is_empty() || profile.flows.iter().any(|flow| flow.context != 0) {
         return;
     }
@@ -139,12 +145,6 @@ pub fn correct(profile: &mut Profile, timeline: Option<&Timeline>) {
             let most = sampled.map_or(f64::INFINITY, |own| own.value + HALF * own.deviation).max(*own as f64);
             *own = (*own as f64 - more).clamp(0.0, most) as i64;
             *own = (*own).min(flow.total_ns.unwrap_or(*own));
-        }
-    }
-    for flow in &mut profile.flows {
-        let Some(total) = flow.total_ns else { continue };
-        for part in [&mut flow.attributed_ns, &mut flow.criticality_ns].into_iter().flatten() {
-            *part = (*part).min(total);
         }
     }
     own_times::fit_to_lives(profile);

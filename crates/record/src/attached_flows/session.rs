@@ -115,8 +115,8 @@ fn count(settings: &AttachedFlowSettings, lead: &Lead<'_>) -> Result<AttachedOut
 /// One of the processes.
 struct OneProcess<'a> {
     pid: i32,
-    /// The number by which its first thread knows itself.
-    first: i32,
+    /// The number by which it knows itself.
+    own: i32,
     counted: Counted<'a>,
     harvest: Harvest<'a>,
     /// When it is looked for threads, and for objects.
@@ -130,8 +130,8 @@ struct OneProcess<'a> {
 impl<'a> OneProcess<'a> {
     fn new(pid: i32, counted: Counted<'a>) -> Self {
         let next = (Instant::now(), Instant::now());
-        let first = own_number(pid, pid).map_or(pid, u32::cast_signed);
-        Self { pid, first, counted, harvest: Harvest::new(None), next, rows: None, has_ended: false }
+        let own = own_number(pid, pid).map_or(pid, u32::cast_signed);
+        Self { pid, own, counted, harvest: Harvest::new(None), next, rows: None, has_ended: false }
     }
 
     /// Looks for what has come and gone; one that has ended, or can't be followed any more, is left.
@@ -237,8 +237,8 @@ impl Session<'_> {
         let rows = processes.iter().flat_map(OneProcess::rows);
         let scale = Scale { epoch: self.clock.epoch(), rate };
         let mut profile = self.assembly.assemble(rows.collect(), &start, scale, self.apis, None);
-        let firsts: HashMap<i32, i32> = processes.iter().map(|process| (process.pid, process.first)).collect();
-        threads::group(&mut profile, &firsts);
+        let owns: HashMap<i32, i32> = processes.iter().map(|process| (process.pid, process.own)).collect();
+        threads::name(&mut profile, &owns);
         flow_context::forget(&mut profile);
         let spent = counting_ns(&profile.flows) * (COUNTED_NS / crate::session::COUNTED_NS);
         let time = wall_ns.max(1) as f64 * profile.threads.len().max(1) as f64;

@@ -17,13 +17,16 @@ use crate::error::RecordError;
 /// Group of threads that had ended before a look found them.
 const UNNAMED: &str = "[unnamed]";
 
-/// Groups threads by their names: start routines are not known. `firsts`: by process, the number of its first thread.
-pub fn group(profile: &mut Profile, firsts: &HashMap<i32, i32>) {
+/// Processes go by the numbers that they know themselves by (`owns`, by those that we know them by), as with the other collectors.
+/// Threads are grouped by their names: start routines are not known.
+pub fn name(profile: &mut Profile, owns: &HashMap<i32, i32>) {
+    for process in &mut profile.processes {
+        process.pid = owns.get(&process.pid).copied().unwrap_or(process.pid);
+    }
     for thread in &mut profile.threads {
         let process = profile.processes.get(thread.process as usize);
-        let is_first = process.and_then(|process| firsts.get(&process.pid)) == Some(&thread.tid);
         thread.group = match thread.name.as_str() {
-            _ if is_first => "main".to_owned(),
+            _ if process.is_some_and(|process| process.pid == thread.tid) => "main".to_owned(),
             "" => UNNAMED.to_owned(),
             name => assemble::group(name, "", ""),
         };
@@ -74,4 +77,49 @@ pub fn look(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use transect_profile_model::{Clock, Machine, Meta, Process, Thread};
+
+    use super::*;
+
+    /// 700 knows itself by 1, in a namespace of its own.
+    #[test]
+    fn processes_and_groups_go_by_own_numbers_and_names() {
+        let machine =
+            Machine { hostname: String::new(), kernel: String::new(), cpu: String::new(), cpus: 1, memory_bytes: 0 };
+        let clock = Clock { source: "tsc".into(), ticks_per_ns: 1.0, timed_call_ns: 0.0, counted_call_ns: 0.0 };
+        let mut profile = Profile::new(Meta::new(machine, clock));
+        for pid in [700, 800] {
+            profile.processes.push(Process { pid, parent_pid: 0, executable: "app2".into(), start_ns: 0, wall_ns: 9 });
+        }
+        let thread = |process, tid, name: &str| Thread {
+            process,
+            tid,
+            name: name.into(),
+            group: "main".into(),
+            start_routine: String::new(),
+            start_ns: 0,
+            wall_ns: 9,
+            busy_ns: 9,
+            wait_ns: 0,
+            calls: 0,
+            outermost_ns: 0,
+            outermost_attributed_ns: 0,
+            attributed_ns: 0,
+        };
+        profile.threads = vec![
+            thread(0, 1, "app2"),
+            thread(0, 5, "app2"),
+            thread(0, 6, ""),
+            thread(1, 800, ""),
+            thread(1, 1, "io-3"),
+        ];
+        name(&mut profile, &HashMap::from([(700, 1), (800, 800)]));
+        assert_eq!(profile.processes.iter().map(|process| process.pid).collect::<Vec<_>>(), [1, 800]);
+        let groups: Vec<&str> = profile.threads.iter().map(|thread| thread.group.as_str()).collect();
+        assert_eq!(groups, ["main", "app", UNNAMED, "main", "io"]);
+    }
 }

@@ -301,11 +301,11 @@ fn read_stack(
                 if !read.flows.contains(&number) {
                     read.flows.push(number);
                 }
-                let edge = caller.map(|caller| (caller, component));
-                read.edges.extend(edge.filter(|edge| !read.edges.contains(edge)));
                 read.waits |= class.is_wait();
-                // Calls that are only counted take no time of their own.
+                // Calls that are only counted take no time of their own: one is around all that `main` does.
                 if class != ApiClass::CountOnly {
+                    let edge = caller.map(|caller| (caller, component));
+                    read.edges.extend(edge.filter(|edge| !read.edges.contains(edge)));
                     read.counted = Some(component);
                 }
             }
@@ -319,7 +319,33 @@ fn read_stack(
 
 #[cfg(test)]
 mod tests {
+    use transect_profile_model::{CallStack, FrameId, StackFrame};
+
     use super::*;
+    use crate::synthetic::image_server;
+
+    /// The executable's start calls the C library, which calls `main`, which calls `memcpy` there.
+    #[test]
+    fn calls_that_are_only_counted_are_no_time_between_components() {
+        let mut profile = image_server();
+        let frame = |function: &str, component| StackFrame {
+            function: function.into(),
+            component: Some(component),
+            file: String::new(),
+            line: 0,
+            inlined: false,
+            space: Space::User,
+        };
+        profile.sched.frames =
+            vec![frame("_start", 0), frame("__libc_start_main", 1), frame("main", 0), frame("memcpy", 1)];
+        let stack = |frames: &[FrameId]| CallStack { frames: frames.to_vec(), complete: true, linked: 0b1010 };
+        profile.sched.stacks = vec![stack(&[0, 1, 2]), stack(&[0, 1, 2, 3])];
+        let index = [("__libc_start_main", (0, ApiClass::CountOnly)), ("memcpy", (1, ApiClass::Compute))];
+        let index = index.into_iter().map(|(api, flow)| ((0, 1, api), flow)).collect();
+        let read = |stack| read_stack(&profile, stack, &index);
+        assert_eq!((read(0).edges, read(0).flows, read(0).counted), (vec![], vec![0], None));
+        assert_eq!((read(1).edges, read(1).flows, read(1).counted), (vec![(0, 1)], vec![0, 1], Some(1)));
+    }
 
     #[test]
     fn parts_add_up_to_what_is_divided() {

@@ -34,8 +34,8 @@ pub use overhead::Overhead;
 pub use thread::{Process, Thread};
 pub use wait::{Lock, Wait};
 pub use walk::{
-    KernelTiming, RECORDING_OVERHEAD, ShareMethod, UserTiming, WalkChain, WalkEnd, WalkFrame, WalkGroup, WalkGroupId,
-    WalkNode, WalkNodeId, WalkSession, WalkStep, WalkSystemCall, WalkTables,
+    KernelTiming, RECORDING_OVERHEAD, ShareMethod, UserTiming, WAITING_FOR_CPU, WalkChain, WalkEnd, WalkFrame,
+    WalkGroup, WalkGroupId, WalkNode, WalkNodeId, WalkSession, WalkStep, WalkSystemCall, WalkTables,
 };
 
 /// Version of the table layout; raised whenever a reader of the older one would misread the newer one.

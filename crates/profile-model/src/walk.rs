@@ -10,6 +10,9 @@ pub type WalkNodeId = u32;
 /// The function under which a walk shows time in the agent that counts calls, while the loader starts it or tells it of objects.
 pub const RECORDING_OVERHEAD: &str = "[recording overhead]";
 
+/// The function under which a walk shows time in which a thread could have gone on there, but had no CPU.
+pub const WAITING_FOR_CPU: &str = "[waiting for a CPU]";
+
 /// The tables of a walk ("CrossWalk": the search for the function that finally holds the time, down the joined call
 /// graph of program and kernel); empty without one.
 #[derive(Debug, Clone, Default, PartialEq)]

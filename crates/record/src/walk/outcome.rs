@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap as HashMap;
 use transect_bpf_collect::record::text;
-use transect_call_walk::{Search, Share, Tally};
+use transect_call_walk::{Search, Share, Tally, Unit};
 use transect_profile_model::{
-    Process, ProcessId, Profile, WalkChain, WalkEnd, WalkFrame, WalkGroup, WalkNode, WalkSession, WalkSystemCall,
-    WalkTables,
+    Process, ProcessId, Profile, RECORDING_OVERHEAD, WAITING_FOR_CPU, WaitKind, WalkChain, WalkEnd, WalkFrame,
+    WalkGroup, WalkNode, WalkSession, WalkSystemCall, WalkTables,
 };
 
 use super::frames::system_call_name;
@@ -79,7 +79,7 @@ pub(super) fn profile(
     let (processes, rows) = processes(state, clock.started_monotonic_ns(), wall_ns);
     profile.processes = processes;
     let words = waits::words(state);
-    profile.walk = tables(state, searched, &rows, &words);
+    profile.walk = tables(settings, state, searched, &rows, &words);
     profile.loss = loss::losses(state, &searched.not_searched);
     profile.components = state.frames.naming().components.clone();
     profile.meta.collectors.push("walk".to_owned());
@@ -130,6 +130,7 @@ fn processes(state: &WalkState, origin: u64, wall_ns: i64) -> (Vec<Process>, Has
 }
 
 fn tables(
+    settings: &WalkSettings,
     state: &WalkState,
     searched: &Searched,
     processes: &HashMap<i32, ProcessId>,
@@ -170,6 +171,7 @@ fn tables(
         let small = tree.tree.total <= of_process * SMALL_GROUP;
         let chains = chains.into_iter().filter(|chain| !small || !chain.frames.is_empty());
         let heaviest = |tally: &Tally, node| tally.heaviest(&tree.tree, node).map_or("", |(word, _)| word).to_owned();
+        let begun = tables.chains.len();
         tables.chains.extend(chains.map(|chain| {
             let last = chain.frames.last().map(|frame| frame.node).filter(|_| chain.ends == WalkEnd::Waiting);
             WalkChain {
@@ -193,6 +195,9 @@ fn tables(
                     .collect(),
             }
         }));
+        if tree.tree.unit == Unit::Wall {
+            part_from_cpu_waits(&mut tables, group, begun, settings.threshold);
+        }
     }
     let rows = searched.steps.iter().filter_map(|decided| {
         let (group, first) = (*begins.get(decided.step.group)?)?;
@@ -250,5 +255,139 @@ fn add_nodes(nodes: &mut Vec<WalkNode>, group: u32, tree: &JoinedTree, shares: &
     }
 }
 
+/// What a thread waited for a CPU where the recording was at work is not the recording's: others had the CPUs. It becomes a node,
+/// and a chain, of its own. `begun`: the group's first chain.
+fn part_from_cpu_waits(tables: &mut WalkTables, group: u32, begun: usize, threshold: f64) {
+    let is_ours = |node: &WalkNode| node.group == group && node.parent.is_none() && node.function == RECORDING_OVERHEAD;
+    let Some(ours) = tables.nodes.iter().position(is_ours).filter(|&row| tables.nodes[row].runnable_ns > 0) else {
+        return;
+    };
+    let whole = tables.groups[group as usize].total.max(1) as f64;
+    let node = &mut tables.nodes[ours];
+    let before = node.total.max(1) as f64;
+    let waited = std::mem::take(&mut node.runnable_ns).min(node.total);
+    node.total -= waited;
+    let (own, waited_share) = (node.total as f64 / before, waited as f64 / whole);
+    let waiting = WalkNode {
+        function: WAITING_FOR_CPU.to_owned(),
+        total: waited,
+        on_ns: 0,
+        runnable_ns: waited,
+        blocked_ns: 0,
+        ..node.clone()
+    };
+    let row = tables.nodes.len() as u32;
+    tables.nodes.push(waiting);
+    let mut chains = tables.chains.split_off(begun);
+    let mut frame = None;
+    for chain in &mut chains {
+        for ours in chain.frames.iter_mut().filter(|frame| frame.node as usize == ours) {
+            let scaled = |share: f64| share * waited as f64 / before;
+            frame = Some(WalkFrame {
+                node: row,
+                share: waited_share,
+                share_low: scaled(ours.share_low),
+                share_high: scaled(ours.share_high),
+                woken_by: String::new(),
+                ..ours.clone()
+            });
+            (ours.share, ours.share_low, ours.share_high) =
+                (ours.share * own, ours.share_low * own, ours.share_high * own);
+            chain.share = ours.share;
+        }
+    }
+    let last = |chain: &WalkChain| chain.frames.last().map(|frame| frame.node as usize);
+    chains.retain(|chain| last(chain) != Some(ours) || chain.share >= threshold);
+    let chain = |ends, share, frames| WalkChain {
+        group,
+        share,
+        ends,
+        waiting_for: if ends == WalkEnd::Waiting { WaitKind::RunQueue.as_str().to_owned() } else { String::new() },
+        woken_by: String::new(),
+        frames,
+    };
+    if let Some(frame) = frame.filter(|_| waited_share >= threshold) {
+        chains.push(chain(WalkEnd::Waiting, waited_share, vec![frame]));
+    }
+    if chains.is_empty() {
+        chains.push(chain(WalkEnd::NothingAboveThreshold, 0.0, Vec::new()));
+    }
+    tables.chains.append(&mut chains);
+}
+
 /// Of its process' time: a group with less has no chain if nothing is found.
 const SMALL_GROUP: f64 = 0.01;
+
+#[cfg(test)]
+mod tests {
+    use transect_profile_model::{ShareMethod, Space};
+
+    use super::*;
+
+    fn started(on_ns: i64, runnable_ns: i64) -> WalkTables {
+        let group = WalkGroup {
+            process: 0,
+            thread_group: "main".to_owned(),
+            threads: 1,
+            total: 100,
+            on_ns,
+            runnable_ns,
+            blocked_ns: 0,
+        };
+        let node = WalkNode {
+            group: 0,
+            parent: None,
+            function: RECORDING_OVERHEAD.to_owned(),
+            component: None,
+            space: Space::User,
+            inlined: false,
+            file: String::new(),
+            line: 0,
+            total: on_ns + runnable_ns,
+            on_ns,
+            runnable_ns,
+            blocked_ns: 0,
+            samples: 5,
+        };
+        let share = node.total as f64 / 100.0;
+        let frame = WalkFrame {
+            node: 0,
+            share,
+            share_low: share,
+            share_high: share,
+            method: ShareMethod::Sampled,
+            disputed: None,
+            woken_by: String::new(),
+        };
+        let chain = WalkChain {
+            group: 0,
+            share,
+            ends: WalkEnd::Function,
+            waiting_for: String::new(),
+            woken_by: String::new(),
+            frames: vec![frame],
+        };
+        WalkTables { groups: vec![group], nodes: vec![node], chains: vec![chain], ..WalkTables::default() }
+    }
+
+    /// What is said of a start that had the CPU for `on` of 100 ns and waited for it for `runnable`.
+    fn said(on: i64, runnable: i64) -> Vec<(String, WalkEnd, i64)> {
+        let mut tables = started(on, runnable);
+        part_from_cpu_waits(&mut tables, 0, 0, 0.25);
+        assert_eq!(tables.nodes.iter().map(|node| node.total).sum::<i64>(), on + runnable);
+        let of = |chain: &WalkChain| {
+            let last = chain.frames.last().map(|frame| tables.nodes[frame.node as usize].function.clone());
+            (last.unwrap_or_default(), chain.ends, (chain.share * 100.0).round() as i64)
+        };
+        tables.chains.iter().map(of).collect()
+    }
+
+    #[test]
+    fn a_wait_for_a_cpu_is_not_the_recordings() {
+        let (ours, waited) = (RECORDING_OVERHEAD.to_owned(), WAITING_FOR_CPU.to_owned());
+        assert_eq!(said(9, 40), [(waited.clone(), WalkEnd::Waiting, 40)]);
+        assert_eq!(said(30, 30), [(ours.clone(), WalkEnd::Function, 30), (waited, WalkEnd::Waiting, 30)]);
+        assert_eq!(said(49, 0), [(ours, WalkEnd::Function, 49)]);
+        assert_eq!(said(20, 20), [(String::new(), WalkEnd::NothingAboveThreshold, 0)]);
+    }
+}

@@ -128,15 +128,24 @@ fn row(
 
 /// What to do about a wait for somebody: shorten what that one does.
 fn what_to_shorten(last: &WalkContinuation) -> Option<String> {
+    // Who waits for another one takes no time itself.
+    if last.ends == WalkEnd::Waiting && group::is_for_others(&last.waiting_for) {
+        return None;
+    }
     let own = |frame: &&WalkContinuedFrame| {
         frame.space == Space::User && frame.component.as_deref().is_some_and(|component| !is_c_library(component))
     };
+    let whose = if last.thread_group == "main" { &last.executable } else { &last.thread_group };
+    if last.frames.is_empty() {
+        return Some(format!(
+            "What takes the time is {whose}, in no one function: have it do less, or start it less often."
+        ));
+    }
     let frame = last.frames.iter().rev().find(own)?;
     let place = match frame.line {
         0 => String::new(),
         line => format!(" ({}:{line})", crate::names::file_name(&frame.file)),
     };
-    let whose = if last.thread_group == "main" { &last.executable } else { &last.thread_group };
     Some(format!(
         "What takes the time is {}{place} of {whose}: make that shorter, or hand it more at a time.",
         brief(&frame.function)

@@ -27,8 +27,10 @@ const LEAST_PARTNER: f64 = 0.5;
 pub struct WalkContinuation {
     /// The threads that were waited for.
     pub thread_group: String,
-    /// Their process.
+    /// Their process; of several that run one program, the one that was waited for longest.
     pub process: i32,
+    /// Processes that were waited for: one, or several that run one program (a compiler that is started for each file).
+    pub processes: i64,
     /// Its executable (file name).
     pub executable: String,
     /// Part of the waiting group's total that was waited for them, 0.0–1.0.
@@ -39,7 +41,7 @@ pub struct WalkContinuation {
     pub ends: WalkEnd,
     /// Kind and object, if it waits again.
     pub waiting_for: String,
-    /// Its frames, root first.
+    /// Its frames, root first; none if no function of it has enough.
     pub frames: Vec<WalkContinuedFrame>,
 }
 
@@ -85,11 +87,14 @@ struct Stretch {
 /// Time by source line.
 type Lines<'a> = BTreeMap<(&'a str, i32), f64>;
 
+/// Threads of one name of one program, in however many processes: executable and name.
+type Kind<'a> = (&'a str, &'a str);
+
 /// Who is waited for.
 struct Next {
     continuation: WalkContinuation,
-    /// Its process' row and its name.
-    group: (u32, String),
+    /// The row of each process of it, and its name.
+    groups: Vec<(u32, String)>,
     /// The waits that it ends in.
     waits: Vec<Stretch>,
 }
@@ -150,7 +155,7 @@ impl<'a> Continuations<'a> {
             let Some(next) = self.go_on(&waits, share, &met) else { break };
             let is_waiting = next.continuation.ends == WalkEnd::Waiting;
             (share, waits) = (next.continuation.share, next.waits);
-            met.push(next.group);
+            met.extend(next.groups);
             found.push(next.continuation);
             if !is_waiting {
                 break;
@@ -170,8 +175,12 @@ impl<'a> Continuations<'a> {
         (group.process, name.to_owned())
     }
 
-    fn group(&self, task: TaskId) -> Option<(u32, &str)> {
+    fn group(&self, task: TaskId) -> Option<(u32, &'a str)> {
         self.profile.sched.tasks.get(task as usize).map(|task| (task.process, task.group.as_str()))
+    }
+
+    fn kind(&self, group: (u32, &'a str)) -> Kind<'a> {
+        (self.profile.processes.get(group.0 as usize).map_or("", |process| process.executable.as_str()), group.1)
     }
 
     /// The waits that a chain ends in.
@@ -215,24 +224,39 @@ impl<'a> Continuations<'a> {
                 *by_group.entry(group).or_default() += stretch.ns;
             }
         }
-        let (group, ns) = by_group.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+        // One that starts a process for each piece of work waits for all of them.
+        let mut by_kind: BTreeMap<Kind<'_>, f64> = BTreeMap::new();
+        for (&group, &ns) in &by_group {
+            *by_kind.entry(self.kind(group)).or_default() += ns;
+        }
+        let (kind, ns) = by_kind.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+        by_group.retain(|&group, _| self.kind(group) == kind);
+        let (&group, _) = by_group.iter().max_by(|a, b| a.1.total_cmp(b.1))?;
         if ns < all * LEAST_PARTNER {
             return None;
         }
+        let is_partner = |task: TaskId| self.group(task).is_some_and(|group| self.kind(group) == kind);
         let mut activity = Activity::default();
         for stretch in waits {
-            let Some(task) = partner(stretch).filter(|&task| self.group(task) == Some(group)) else { continue };
+            let Some(task) = partner(stretch).filter(|&task| is_partner(task)) else { continue };
             self.observe(task, &stretch.range, &mut activity);
         }
-        let seen: f64 =
-            activity.active.values().sum::<f64>() + activity.blocked.iter().map(|stretch| stretch.ns).sum::<f64>();
-        if seen <= 0.0 {
-            return None;
-        }
+        let blocked: f64 = activity.blocked.iter().map(|stretch| stretch.ns).sum();
+        let seen = activity.active.values().sum::<f64>() + blocked;
         let waited_share = share * ns / all;
-        let (frames, ends, last) = self.descend(&activity, waited_share / seen)?;
+        // Who is waited for is known even where no function of it has much of that time, or none was seen.
+        let found = if seen > 0.0 { self.descend(&activity, waited_share / seen) } else { None };
+        let (frames, ends, last) = match found {
+            Some(found) => found,
+            None if waited_share < self.threshold => return None,
+            // From wherever it waits in turn.
+            None if blocked >= seen / 2.0 && seen > 0.0 => (Vec::new(), WalkEnd::Waiting, activity.blocked),
+            None => (Vec::new(), WalkEnd::NothingAboveThreshold, Vec::new()),
+        };
+        let of_all = if ends == WalkEnd::Waiting { blocked / seen } else { 1.0 };
         // Threads that wait for one another in a circle say nothing new.
-        if ends == WalkEnd::Waiting && met.iter().any(|(process, name)| (*process, name.as_str()) == group) {
+        let is_at_work = matches!(ends, WalkEnd::Function | WalkEnd::Spread);
+        if !is_at_work && met.iter().any(|(process, name)| (*process, name.as_str()) == group) {
             return None;
         }
         let process = self.profile.processes.get(group.0 as usize);
@@ -240,14 +264,16 @@ impl<'a> Continuations<'a> {
         let continuation = WalkContinuation {
             thread_group: group.1.to_owned(),
             process: process.map_or(0, |process| process.pid),
+            processes: by_group.len() as i64,
             executable: process.map_or("", |process| file_name(&process.executable)).to_owned(),
             waited_share,
-            share: frames.last().map_or(0.0, |frame| frame.share),
+            share: frames.last().map_or(waited_share * of_all, |frame| frame.share),
             ends,
             waiting_for,
             frames,
         };
-        Some(Next { continuation, group: (group.0, group.1.to_owned()), waits: last })
+        let groups = by_group.into_keys().map(|(process, name)| (process, name.to_owned())).collect();
+        Some(Next { continuation, groups, waits: last })
     }
 
     /// Adds what a thread did in a stretch of time.
@@ -538,5 +564,63 @@ mod tests {
             wait.waker = Some(OtherThread { task: 0, stack: None });
         }
         assert_eq!(continued(&profile, 0.25).len(), 1);
+    }
+
+    /// A program that starts a helper for each piece of work, five of them one after the other; each is of one program, and waits for
+    /// its own child in turn.
+    #[test]
+    fn who_waits_for_many_processes_of_one_program_waits_for_that_program() {
+        let mut profile = proxy_and_helper();
+        let pids = |kind: usize, round: usize| (2 + kind * 5 + round) as u32;
+        for (kind, name) in ["driver", "compiler"].into_iter().enumerate() {
+            for round in 0..5 {
+                let (pid, executable) = (100 + pids(kind, round) as i32, format!("/bin/{name}"));
+                profile.processes.push(Process { pid, parent_pid: 1, executable, start_ns: 0, wall_ns: 1000 * MS });
+                let (process, tid) = (pids(kind, round), pid);
+                let task = Task {
+                    process,
+                    tid,
+                    name: name.to_owned(),
+                    group: name.to_owned(),
+                    ..profile.sched.tasks[1].clone()
+                };
+                profile.sched.tasks.push(task);
+            }
+        }
+        profile.sched.waits.clear();
+        profile.sched.moments.clear();
+        for round in 0..5 {
+            let (begin, end) = (round as i64 * 200 * MS, (round as i64 + 1) * 200 * MS);
+            let mut wait = |task: u32, stack, waker: u32| {
+                profile.sched.waits.push(SchedWait {
+                    task,
+                    kind: WaitKind::Child,
+                    object: "".into(),
+                    stack: Some(stack),
+                    holder: None,
+                    waker: Some(OtherThread { task: waker, stack: None }),
+                    count: 1,
+                    begin_ns: begin,
+                    end_ns: end,
+                    ns: end - begin,
+                    idle_ns: 0,
+                    holder_gain_ns: 0,
+                });
+            };
+            wait(0, 0, pids(0, round));
+            wait(pids(0, round), 2, pids(1, round));
+            let (time_ns, task) = (begin + MS, pids(1, round));
+            profile.sched.moments.push(TimedSample { time_ns, task, stack: 1, period_ns: MS });
+        }
+        profile.walk.chains[0].waiting_for = "child".to_owned();
+        let told = |profile: &Profile| -> Vec<(String, i64, WalkEnd)> {
+            let found = continued(profile, 0.25);
+            found.iter().map(|part| (part.executable.clone(), part.processes, part.ends)).collect()
+        };
+        let (driver, compiler) = (("driver".to_owned(), 5, WalkEnd::Waiting), "compiler".to_owned());
+        assert_eq!(told(&profile), [driver.clone(), (compiler.clone(), 5, WalkEnd::Function)]);
+        // They are known where no sample says what the compilers did.
+        profile.sched.moments.clear();
+        assert_eq!(told(&profile), [driver, (compiler, 5, WalkEnd::NothingAboveThreshold)]);
     }
 }

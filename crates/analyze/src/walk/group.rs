@@ -49,22 +49,25 @@ pub(super) fn order(profile: &Profile) -> Vec<WalkGroupId> {
 fn waits_for_others(profile: &Profile, group: WalkGroupId) -> bool {
     let chains = profile.walk.chains.iter().filter(|chain| chain.group == group);
     let Some(largest) = chains.max_by(|a, b| a.share.total_cmp(&b.share)) else { return false };
-    let (kind, _) = kind_and_object(&largest.waiting_for);
-    largest.ends == WalkEnd::Waiting
-        && matches!(
-            kind,
-            Some(
-                WaitKind::Mutex
-                    | WaitKind::Rwlock
-                    | WaitKind::Condition
-                    | WaitKind::Barrier
-                    | WaitKind::Semaphore
-                    | WaitKind::Join
-                    | WaitKind::Futex
-                    | WaitKind::Spin
-                    | WaitKind::Child
-            )
+    largest.ends == WalkEnd::Waiting && is_for_others(&largest.waiting_for)
+}
+
+/// Whether a thread or a child process of the program ends such a wait.
+pub(crate) fn is_for_others(waiting_for: &str) -> bool {
+    matches!(
+        kind_and_object(waiting_for).0,
+        Some(
+            WaitKind::Mutex
+                | WaitKind::Rwlock
+                | WaitKind::Condition
+                | WaitKind::Barrier
+                | WaitKind::Semaphore
+                | WaitKind::Join
+                | WaitKind::Futex
+                | WaitKind::Spin
+                | WaitKind::Child
         )
+    )
 }
 
 pub(super) fn row(profile: &Profile, id: WalkGroupId) -> Option<WalkGroupRow> {

@@ -42,18 +42,27 @@ pub(super) fn chain(page: &mut Page, row: &WalkChainRow, before: Option<&WalkCha
 
 /// Prints what those did who are waited for.
 fn continuation(page: &mut Page, part: &WalkContinuation) {
+    let which = match part.processes {
+        0 | 1 => part.process.to_string(),
+        several => format!("{several} processes"),
+    };
     let whose = match part.thread_group.as_str() {
-        group if group == part.executable || group == "main" => format!("{} ({})", part.executable, part.process),
-        group => format!("{group} of {} ({})", part.executable, part.process),
+        group if group == part.executable || group == "main" => format!("{} ({which})", part.executable),
+        group => format!("{group} of {} ({which})", part.executable),
     };
     let does = match (part.ends, part.waiting_for.as_str()) {
         (WalkEnd::Waiting, "") => "waits itself".to_owned(),
         (WalkEnd::Waiting, what) => format!("waits itself ({what})"),
+        _ if part.frames.is_empty() => "is in no function for long".to_owned(),
         _ => "is here".to_owned(),
     };
-    let said =
-        format!("{} of the time it waits for {whose}, which meanwhile {does}:", percent(part.waited_share * 100.0));
+    let end = if part.frames.is_empty() { '.' } else { ':' };
+    let waited = percent(part.waited_share * 100.0);
+    let said = format!("{waited} of the time it waits for {whose}, which meanwhile {does}{end}");
     page.bulleted(4, (Role::Large, "⤷ "), Role::Plain, &escape(&said));
+    if part.frames.is_empty() {
+        return;
+    }
     let mut table = Table::new(&[
         Column::number("SHARE"),
         Column::name("FUNCTION", Kind::Function, 24),

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use transect_analyze::synthetic::{image_server, large_walk, walked_proxy};
 use transect_analyze::{FindingKind, Selection, WalkView, full_report, summary, walk, walk_tree};
-use transect_profile_model::{Metric, Profile, WalkEnd};
+use transect_profile_model::{Metric, Profile, WalkChain, WalkEnd, WalkGroup, WalkNode};
 
 fn view(profile: &Profile) -> WalkView {
     walk(profile, &Selection::default()).unwrap()
@@ -190,4 +190,88 @@ fn a_crowded_machine_and_few_samples_are_said() {
     assert!(chain.conclusion.contains("40 % (10 % to 41 %, few samples)"), "{}", chain.conclusion);
     assert!(chain.conclusion.ends_with("15.4 s of it runnable, without a CPU."), "{}", chain.conclusion);
     assert!(chain.next.contains("--metric cpu"));
+}
+
+/// A `make` that waits for two compilers: each lives for half of the run, and spreads its time over its functions. An assembler of a
+/// moment is nearly all in one function.
+fn compiling() -> Profile {
+    let mut profile = walked_proxy();
+    let (chain, group) = (profile.walk.chains[0].clone(), profile.walk.groups[0].clone());
+    let run = 1000;
+    profile.meta.wall_ns = run;
+    profile.processes.truncate(1);
+    profile.processes[0].executable = "/bin/make".into();
+    profile.walk.groups.clear();
+    profile.walk.chains.clear();
+    for (pid, program, total, ends, waiting_for, share) in [
+        (1, "make", run, WalkEnd::Waiting, "child", 0.95),
+        (2, "cc1", run / 2, WalkEnd::Spread, "", 0.8),
+        (3, "cc1", run / 3, WalkEnd::Spread, "", 0.7),
+        (4, "as", run / 100, WalkEnd::Function, "", 0.99),
+    ] {
+        let process = profile.walk.groups.len() as u32;
+        if process > 0 {
+            profile.processes.push(profile.processes[0].clone());
+        }
+        profile.processes[process as usize].pid = pid;
+        profile.processes[process as usize].executable = format!("/bin/{program}");
+        let times = (total, 0, 0);
+        let (on_ns, runnable_ns, blocked_ns) = times;
+        let thread_group = "main".to_owned();
+        profile.walk.groups.push(WalkGroup {
+            process,
+            thread_group,
+            threads: 1,
+            total,
+            on_ns,
+            runnable_ns,
+            blocked_ns,
+            ..group.clone()
+        });
+        let (waiting_for, woken_by) = (waiting_for.to_owned(), String::new());
+        profile.walk.chains.push(WalkChain { group: process, share, ends, waiting_for, woken_by, ..chain.clone() });
+    }
+    profile
+}
+
+#[test]
+fn who_waits_for_its_children_is_not_where_the_time_is() {
+    let rows = summary(&compiling());
+    let said: Vec<(&str, i64)> = rows.iter().map(|row| (row.finding.as_str(), row.percent.round() as i64)).collect();
+    assert!(said[0].0.starts_with("80 % of cc1/main's time is in ") && said[0].1 == 40, "{said:?}");
+    assert!(said[0].0.ends_with(" with what it calls"), "{said:?}");
+    assert!(said[1].0.starts_with("70 % of cc1/main's time is in ") && said[1].1 == 23, "{said:?}");
+    assert!(said.iter().all(|(finding, _)| !finding.contains("make")), "{said:?}");
+    assert_eq!(said.last().unwrap().1, 1);
+    assert!(rows[0].evidence.ends_with("; 40 % of the run"), "{}", rows[0].evidence);
+}
+
+/// A thread with so much of its time in stacks without a beginning, and a function beside.
+fn unknown(unknown: i64, function: i64, samples: i64) -> (String, String) {
+    let mut profile = walked_proxy();
+    let at = profile.walk.groups.iter().position(|group| group.thread_group == "pool").unwrap();
+    profile.walk.groups[at].total = 100;
+    let mut node = profile.walk.nodes.iter().find(|node| node.group as usize == at).unwrap().clone();
+    profile.walk.nodes.retain(|node| node.group as usize != at);
+    // Rows of other groups' nodes have moved: their chains are of no matter here.
+    profile.walk.chains.retain(|chain| chain.group as usize == at);
+    (node.parent, node.samples) = (None, samples);
+    for (name, total) in [("[unknown]", unknown), ("expire", function)] {
+        profile.walk.nodes.push(WalkNode { function: name.to_owned(), total, ..node.clone() });
+    }
+    let chain = view(&profile).chains.into_iter().next().unwrap();
+    (chain.conclusion, chain.next)
+}
+
+#[test]
+fn what_is_unknown_is_not_told_by_a_lower_threshold() {
+    let (conclusion, next) = unknown(76, 12, 400);
+    assert!(conclusion.starts_with("Of 76 % of pool's time it is not known"), "{conclusion}");
+    assert!(conclusion.ends_with("of the rest the largest: expire 12 %."), "{conclusion}");
+    assert_eq!(next, "Which stacks are missing, and why: --view loss.");
+    let (_, next) = unknown(76, 12, 4);
+    assert_eq!(next, "It ran for too short a time to tell more (8 samples and waits).");
+    // Less of it: what is known goes on below.
+    let (_, next) = unknown(22, 20, 400);
+    assert!(next.contains("--threshold 18%"), "{next}");
 }

@@ -156,7 +156,8 @@ pub(crate) fn of(
     };
     latency::find(prepared, &mut findings);
     if let Some(walk) = walk.filter(|_| profile_is_walk(&facts)) {
-        walk::find(walk, &mut findings);
+        let launched = prepared.profile.processes.first().map_or(0, |process| process.pid);
+        walk::find(walk, launched, facts.totals.wall_ns, &mut findings);
     }
     feature::find(prepared.profile, features, &mut findings);
     let rank = |row: &FindingRow| row.saves_percent.unwrap_or(row.percent);

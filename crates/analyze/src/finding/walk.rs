@@ -1,6 +1,6 @@
 //! Where a walk's chains end.
 
-use transect_profile_model::{Space, WalkEnd};
+use transect_profile_model::{Metric, Space, WaitKind, WalkEnd};
 
 use super::words::{brief, percent};
 use super::{FindingKind, FindingRow};
@@ -9,16 +9,56 @@ use crate::walk::{WalkChainRow, waiting_in_words, whole};
 
 /// Further chains belong to threads that mostly idle, or repeat what the first ones say.
 const MOST: usize = 4;
+/// Part of the run from which a thread lives through all of it.
+const NEARLY_ALL: f64 = 0.9;
 /// Functions of a path in a finding.
 const MOST_STEPS: usize = 12;
 
-pub(super) fn find(walk: &WalkView, findings: &mut Vec<FindingRow>) {
-    let ended = |chain: &&WalkChainRow| matches!(chain.ends, WalkEnd::Function | WalkEnd::Waiting);
-    let rows = walk.chains.iter().filter(ended).filter_map(|chain| row(walk, chain));
+/// `launched`: the process that was recorded; the others are its children.
+pub(super) fn find(walk: &WalkView, launched: i32, wall_ns: i64, findings: &mut Vec<FindingRow>) {
+    let mut chains: Vec<(&WalkChainRow, f64)> = walk
+        .chains
+        .iter()
+        .filter(|chain| is_told(walk, launched, chain))
+        .map(|chain| (chain, of_run(walk, chain, wall_ns)))
+        .collect();
+    // The view's order stands where they weigh the same.
+    chains.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let rows = chains.into_iter().filter_map(|(chain, percent)| row(walk, chain, percent));
     findings.extend(rows.take(MOST));
 }
 
-fn row(walk: &WalkView, chain: &WalkChainRow) -> Option<FindingRow> {
+/// Whether a chain says where time goes: not to whom waits for a child whose own chain stands beside it, nor to a child that waits for
+/// what it is to do. That its time spreads out says what a child is at, but little of the program that was asked for.
+fn is_told(walk: &WalkView, launched: i32, chain: &WalkChainRow) -> bool {
+    let mut others = walk.chains.iter().filter(|other| other.process != chain.process && !other.frames.is_empty());
+    let is_child = chain.process != launched;
+    let kind = chain.waiting_for.split(": ").next().unwrap_or_default();
+    match chain.ends {
+        WalkEnd::Function => true,
+        WalkEnd::Waiting if kind == WaitKind::Child.as_str() => others.next().is_none(),
+        WalkEnd::Waiting => {
+            let idles = [WaitKind::Pipe, WaitKind::Socket, WaitKind::Poll].iter().any(|idle| idle.as_str() == kind);
+            !(is_child && idles)
+        }
+        WalkEnd::Spread => is_child,
+        WalkEnd::NothingAboveThreshold => false,
+    }
+}
+
+/// Share of the run that a chain's end holds, 0–100: a process that lives for a moment has little of it, whatever it does then.
+fn of_run(walk: &WalkView, chain: &WalkChainRow, wall_ns: i64) -> f64 {
+    let by_wall = walk.session.metric == Metric::Wall && !walk.session.critical;
+    let part = if by_wall {
+        // Threads of one group live beside one another.
+        (chain.total / chain.threads.max(1)) as f64 / wall_ns.max(1) as f64
+    } else {
+        chain.total as f64 / walk.groups.iter().map(|group| group.total).sum::<i64>().max(1) as f64
+    };
+    (chain.share * part.min(1.0) * 100.0).clamp(0.0, 100.0)
+}
+
+fn row(walk: &WalkView, chain: &WalkChainRow, of_run: f64) -> Option<FindingRow> {
     let last = chain.frames.last()?;
     let waiting = match chain.ends {
         WalkEnd::Waiting => format!(", waiting for {}", waiting_in_words(&chain.waiting_for)),
@@ -44,15 +84,21 @@ fn row(walk: &WalkView, chain: &WalkChainRow) -> Option<FindingRow> {
         "" => String::new(),
         waker => format!("; woken by {waker}"),
     };
+    let with = if chain.ends == WalkEnd::Spread { " with what it calls" } else { "" };
+    // Of threads that live for a part of the run only the share is another one.
+    let run = match of_run < chain.share * 100.0 * NEARLY_ALL {
+        true => format!("; {} of the run", percent(of_run)),
+        false => String::new(),
+    };
     Some(FindingRow {
         finding: format!(
-            "{} of {group}'s {} is in {}{waiting}",
+            "{} of {group}'s {} is in {}{waiting}{with}",
             percent(chain.share * 100.0),
             whole(&walk.session),
             short_path(chain),
         ),
         evidence: format!(
-            "{} ({} to {}{woken})",
+            "{} ({} to {}{woken}){run}",
             path,
             percent(last.share_low * 100.0),
             percent(last.share_high * 100.0)
@@ -63,7 +109,7 @@ fn row(walk: &WalkView, chain: &WalkChainRow) -> Option<FindingRow> {
             next => next.to_owned(),
         },
         kind: FindingKind::WalkedChain,
-        percent: (chain.share * 100.0).clamp(0.0, 100.0),
+        percent: of_run,
         ..FindingRow::default()
     })
 }

@@ -1,19 +1,25 @@
 //! How a chain ends and what to do next, in plain words.
 
 use transect_profile_model::{
-    Metric, Profile, RECORDING_OVERHEAD, Space, WaitKind, WalkChain, WalkEnd, WalkNode, WalkSession,
+    Metric, Profile, RECORDING_OVERHEAD, Space, WAITING_FOR_CPU, WaitKind, WalkChain, WalkEnd, WalkGroup, WalkNode,
+    WalkSession,
 };
 
 use super::chain::WalkFrameRow;
 use super::group::WalkGroupRow;
 use super::waiting::{kind_and_object, waiting_in_words};
-use crate::finding::words::{brief, percent, shell, time};
+use crate::finding::words::{brief, counted, percent, shell, time};
 
 /// Advice where the agent's own start has the time.
 const OWN_START: &str = "This is the recorder's time, not the program's: --collect -flow records without it.";
 /// Advice to those who wait for a CPU.
 const NO_CPU: &str = "Other threads have the CPUs: measure on an idle machine, run fewer threads, or see \
                             where it computes with --metric cpu.";
+
+/// What time without a stack, or with one that does not begin at a known function, is called.
+const UNKNOWN: &str = "[unknown]";
+/// With fewer samples and waits a thread's time can't be told apart.
+const FEW_SAMPLES: i64 = 30;
 
 /// From this width on an interval is named in words, 0.0–1.0.
 const WIDE: f64 = 0.2;
@@ -128,9 +134,20 @@ pub(super) fn conclusion(ending: &Ending<'_>) -> String {
         if ending.group.total <= 0 {
             return format!("Nothing was seen of {of}: the threads idled or ended too soon.");
         }
-        return match roots.is_empty() {
-            true => format!("No function could be told apart in {of}: no sample and no stack was taken."),
-            false => format!("No function holds {threshold} of {of}; the largest: {}.", largest(&roots)),
+        return match roots.first() {
+            None => format!("No function could be told apart in {of}: no sample and no stack was taken."),
+            Some((UNKNOWN, part)) => {
+                let rest = if roots.len() > 1 {
+                    format!("; of the rest the largest: {}", largest(&roots[1..]))
+                } else {
+                    String::new()
+                };
+                format!(
+                    "Of {} of {of} it is not known which function holds it: its stacks have no beginning, or none was taken{rest}.",
+                    share(*part)
+                )
+            }
+            Some(_) => format!("No function holds {threshold} of {of}; the largest: {}.", largest(&roots)),
         };
     };
     let function = brief(&last.function);
@@ -212,11 +229,17 @@ pub(super) fn next(ending: &Ending<'_>) -> String {
             _ => String::new(),
         },
         WalkEnd::Spread | WalkEnd::NothingAboveThreshold => {
-            // The largest callee, a bit below, so that the search goes on there.
-            let largest = ending.below().first().map_or(0.0, |(_, part)| *part);
-            let lower = (largest * 90.0).floor();
-            if lower < 1.0 {
+            // The largest callee, a bit below, so that the search goes on there. What has no name leads nowhere.
+            let below = ending.below();
+            let known = below.iter().find(|(name, _)| !matches!(*name, UNKNOWN | RECORDING_OVERHEAD | WAITING_FOR_CPU));
+            let lower = (known.map_or(0.0, |(_, part)| *part) * 90.0).floor();
+            let unknown = below.iter().filter(|(name, _)| *name == UNKNOWN).map(|(_, part)| *part).sum::<f64>();
+            if unknown >= ending.session.threshold {
+                unknown_next(ending)
+            } else if lower < 1.0 {
                 "Measure again under load, or for longer (--duration).".to_owned()
+            } else if lower >= ending.session.threshold * 100.0 {
+                String::new()
             } else {
                 let target = ending.target();
                 format!(
@@ -227,16 +250,37 @@ pub(super) fn next(ending: &Ending<'_>) -> String {
     }
 }
 
+/// Advice where most stacks do not say where they begin.
+fn unknown_next(ending: &Ending<'_>) -> String {
+    let seen: i64 = ending
+        .profile
+        .walk
+        .nodes
+        .iter()
+        .filter(|node| node.group == ending.chain.group && node.parent.is_none())
+        .map(|node| node.samples)
+        .sum();
+    match seen < FEW_SAMPLES {
+        true => format!(
+            "It ran for too short a time to tell more ({}).",
+            counted(seen, "sample or wait", "samples and waits")
+        ),
+        false => "Which stacks are missing, and why: --view loss.".to_owned(),
+    }
+}
+
 fn waiting_next(ending: &Ending<'_>, place: Option<&str>) -> String {
     let (kind, _) = kind_and_object(&ending.chain.waiting_for);
     let place = place.unwrap_or("the caller");
     let waker = ending.chain.woken_by.split(" in ").next().unwrap_or_default();
     // The waker is a thread of this recording: its own chain says why it takes so long.
-    let known = ending.profile.walk.groups.iter().find(|group| {
+    let is_waker = |group: &&WalkGroup| {
         let process = ending.profile.processes.get(group.process as usize);
         let executable = process.map_or("", |process| crate::names::file_name(&process.executable));
         !waker.is_empty() && (group.thread_group == waker || (group.thread_group == "main" && executable == waker))
-    });
+    };
+    // Of many processes of one program, the one that took longest.
+    let known = ending.profile.walk.groups.iter().rev().filter(is_waker).max_by_key(|group| group.total);
     match (kind, known) {
         (Some(WaitKind::FileSync), _) => {
             format!("Sync less often or several writes at once in {place}, or use a faster disk.")

@@ -202,6 +202,32 @@ fn one_function_is_not_said_to_be_spread() {
     assert_eq!(rows[0].place.function.as_deref(), Some("work"), "{rows:#?}");
 }
 
+/// A library has less than half of the time, in many functions; of the others none comes near it.
+#[test]
+fn a_component_of_less_than_half_is_named_where_nothing_else_is() {
+    let names: Vec<String> = (0..9)
+        .map(|n| format!("db_{n}"))
+        .chain((0..6).map(|n| format!("part_{n}")))
+        .chain((0..5).map(|n| format!("x_{n}")))
+        .collect();
+    let stacks: Vec<[&str; 2]> = names.iter().map(|name| ["main", name.as_str()]).collect();
+    let mut seen: Vec<Seen<'_>> = stacks.iter().map(|stack| self::seen(stack, 50)).collect();
+    let first = |seen: &[Seen<'_>]| {
+        let mut profile = profile(seen);
+        let path = "/usr/lib/libx.so.1".to_owned();
+        profile.components.push(Component { path, ..profile.components[2].clone() });
+        let of_x = profile.sched.frames.iter_mut().filter(|frame| frame.function.starts_with("x_"));
+        of_x.for_each(|frame| frame.component = Some(3));
+        summary(&profile).into_iter().next().unwrap()
+    };
+    let row = first(&seen);
+    assert!(row.finding.starts_with("libdb.so.1 takes 45 % of the time with what it calls, spread over"), "{row:#?}");
+    // A function that has a good part by itself says more.
+    seen.push(self::seen(&["main", "part_0"], 250));
+    let row = first(&seen);
+    assert_eq!(row.place.function.as_deref(), Some("part_0"), "{row:#?}");
+}
+
 /// Calls that `caller` (a component) makes of a function of the second one.
 fn calls(profile: &mut Profile, caller: u32, api: &str, calls: i64, each_ns: i64) {
     let flows = ProfileBuilder::new("/opt/app", &["/usr/lib/libc.so.6"])

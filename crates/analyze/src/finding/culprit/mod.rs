@@ -34,8 +34,10 @@ const LOCK_PART: f64 = 0.5;
 const LEAST_WAITS: i64 = 30;
 /// A place with this share is the cause by itself.
 const PLAIN_PERCENT: f64 = 50.0;
-/// With a larger cause the time is not spread.
+/// With a larger cause the time is not spread; what is spread has as much.
 const SPREAD_PERCENT: f64 = 25.0;
+/// Part of the largest component's time from which another cause is as worth a look.
+const LEADING_PART: f64 = 0.5;
 /// A function that does its work through others has this much more with them than the first of them has.
 const THROUGH_OTHERS: f64 = 1.5;
 /// And this part of it by itself: it is no dispatcher.
@@ -350,8 +352,10 @@ impl<'a> Causes<'a> {
         self.view.places.iter().for_each(|place| *sums.entry(&place.component).or_default() += place.ns);
         let (component, ns) = sums.into_iter().max_by_key(|&(component, ns)| (ns, component))?;
         let share = self.share(ns);
-        let most = self.share(self.asked_ns()) / 100.0 * SPREAD_PERCENT;
-        let is_spread = self.weight(ns) >= PLAIN_PERCENT && !findings.iter().any(|row| row.percent >= most);
+        // Of less than half of the time that is said where nothing else comes near it.
+        let border = SPREAD_PERCENT.min(self.weight(ns) * LEADING_PART);
+        let most = self.share(self.asked_ns()) / 100.0 * border;
+        let is_spread = self.weight(ns) >= SPREAD_PERCENT && !findings.iter().any(|row| row.percent >= most);
         if !is_spread || component.is_empty() {
             return None;
         }

@@ -28,6 +28,7 @@ use super::place::Places;
 use super::processes::Processes;
 use super::sample::{SampleKey, SampleSum, Samples};
 use super::short_threads::stand_in;
+use super::slowdown::{self, ThreadLife};
 use super::stack_names::NamedStacks;
 use super::task::{RawTask, RawTasks};
 use super::timeline::{RawWaits, SliceRuns};
@@ -58,6 +59,8 @@ pub(super) struct Gathered {
     pub seen: Seen,
     /// Waits by task number and stack: how many, and how long, ns.
     pub waited: HashMap<(u32, StackNumber), (u64, u64)>,
+    /// Of them in sleeps that a time ends, by task number, ns.
+    pub slept: HashMap<u32, u64>,
     /// By stack: time in which no thread was active that its waits ended, ns.
     pub idle: HashMap<StackNumber, u64>,
     pub samples: Samples,
@@ -101,6 +104,8 @@ pub struct Collected {
     pub timeline: Timeline,
     /// Time in the agent, on a CPU and waiting, ns; `None` where too few samples tell.
     agent: Option<AgentTime>,
+    /// Of the waits that were described, time in sleeps that a time ends, ns.
+    slept: HashMap<TaskId, u64>,
     /// What a sample's interrupt costs here; 0 where that can't be told, or there are few.
     interrupt_ns: f64,
 }
@@ -237,6 +242,7 @@ impl Gathered {
             causes: self.causes.clone(),
             seen: self.seen.clone(),
             waited: self.waited.clone(),
+            slept: self.slept.clone(),
             idle: self.idle.clone(),
             samples: self.samples.clone(),
             waits: self.waits.so_far(),
@@ -290,6 +296,7 @@ impl Gathered {
             Some(Waited { task: *rows.get(&task)?, stack: stacks.row(stack)?, count, ns })
         });
         let facts = StackFacts { waited: waited.collect(), preemptions: None };
+        let slept = self.slept.iter().filter_map(|(task, &ns)| Some((*rows.get(task)?, ns))).collect();
         let agent = sampled.then(|| self.agent(&samples, &stacks));
         let interrupt_ns = interrupt.and_then(|cost| cost.join().ok().flatten()).unwrap_or(0.0);
         let tables = SchedTables {
@@ -323,6 +330,7 @@ impl Gathered {
                 stacks: facts,
             },
             agent,
+            slept,
             interrupt_ns,
         })
     }
@@ -592,30 +600,62 @@ impl Collected {
 impl Collected {
     /// The kernel's part is worked off beside the program's: in a run of so much CPU time it is the same share of the wall.
     fn add_overhead(&self, profile: &mut Profile) {
-        let samples: i64 = self.tables.samples.iter().map(|sample| sample.samples).sum();
+        // Those that were taken at switches had no interrupt of their own.
+        let timed = |sample: &&SchedSample| sample.origin == Origin::Sample;
+        let samples: i64 = self.tables.samples.iter().filter(timed).map(|sample| sample.samples).sum();
         let described = self.timeline.waits.numbered;
-        let spent = if self.session.estimate {
-            samples as f64 * (USER_SAMPLE_NS + self.interrupt_ns)
-        } else {
-            self.session.slices as f64 * SLICE_NS
-                + f64::from(described) * WAIT_NS
-                + samples as f64 * (SAMPLE_NS + self.interrupt_ns)
+        let (switching, sampling) = match self.session.estimate {
+            true => (0.0, samples as f64 * (USER_SAMPLE_NS + self.interrupt_ns)),
+            false => (
+                self.session.slices as f64 * SLICE_NS + f64::from(described) * WAIT_NS,
+                samples as f64 * (SAMPLE_NS + self.interrupt_ns),
+            ),
         };
         let running: i64 = self.tables.tasks.iter().map(|task| task.running_ns).sum();
         let overhead = profile.meta.overhead.get_or_insert_default();
-        overhead.kernel_ns += spent as i64;
+        overhead.kernel_ns += (switching + sampling) as i64;
         let (busy, whole) = (self.session.busy_ns, self.session.busy_ns + self.session.idle_ns);
         let time = room_of_work(running, busy, whole, profile.meta.wall_ns);
-        let mut share = (overhead.agent_ns + overhead.kernel_ns) as f64 / time;
+        let mut agent_share = None;
         if let Some(agent) = self.agent.filter(|agent| agent.is_told(samples)) {
             let agent = agent.without_overlap(counting_ns(&profile.flows));
             overhead.agent_ns = agent.summed_ns;
             // What the agent costs a program outside of its own code is in no sample of it.
             let with_agent: HashSet<ProcessId> = profile.threads.iter().map(|thread| thread.process).collect();
             overhead.kernel_ns += processes_ns(&profile.processes, |row| with_agent.contains(&row)) as i64;
-            share = agent.wall_ns as f64 / whole.max(1) as f64 + overhead.kernel_ns as f64 / time;
+            agent_share = Some(agent.wall_ns as f64 / whole.max(1) as f64);
         }
+        let whole = if whole > 0 { whole } else { profile.meta.wall_ns };
+        let working =
+            overhead.kernel_ns as f64 - switching + if agent_share.is_none() { overhead.agent_ns as f64 } else { 0.0 };
+        let share = slowdown::share(self.lives(switching, working), whole, time) + agent_share.unwrap_or(0.0);
         profile.meta.overhead_estimate = share.clamp(0.0, 1.0);
+    }
+
+    /// Threads, with what was taken of their time: `switching` ns by their waits, `working` ns by how long they ran.
+    fn lives(&self, switching: f64, working: f64) -> impl Iterator<Item = ThreadLife<(&str, &str)>> {
+        let mut waits: HashMap<TaskId, (u64, u64)> = HashMap::default();
+        for waited in &self.timeline.stacks.waited {
+            let (count, ns) = waits.entry(waited.task).or_default();
+            (*count, *ns) = (*count + waited.count, *ns + waited.ns);
+        }
+        let all: u64 = waits.values().map(|(count, _)| count).sum();
+        let running: i64 = self.tables.tasks.iter().map(|task| task.running_ns).sum();
+        (0..).zip(&self.tables.tasks).map(move |(id, task): (TaskId, _)| {
+            let (count, ns) = waits.get(&id).copied().unwrap_or_default();
+            // Those that were only summed up were like those that were described.
+            let part = self.slept.get(&id).map_or(0.0, |&slept| slept as f64 / ns.max(1) as f64);
+            let program = self.processes.get(task.process as usize).map_or("", |process| process.executable.as_str());
+            // Work that is in no thread's waits, or run, is all threads'.
+            let share = |of: f64, all: f64| if all > 0.0 { of / all } else { 1.0 / self.tables.tasks.len() as f64 };
+            ThreadLife {
+                kind: (program, task.group.as_str()),
+                life_ns: task.end_ns - task.start_ns,
+                slept_ns: (task.blocked_ns as f64 * part.min(1.0)) as i64,
+                spent_ns: switching * share(count as f64, all as f64)
+                    + working * share(task.running_ns as f64, running as f64),
+            }
+        })
     }
 }
 

@@ -103,6 +103,7 @@ impl Collection {
                 causes: Causes::default(),
                 seen: Seen::default(),
                 waited: HashMap::default(),
+                slept: HashMap::default(),
                 idle: HashMap::default(),
                 samples: Samples::default(),
                 waits: RawWaits::new(folder).map_err(file)?,
@@ -316,7 +317,11 @@ impl Collection {
         let stack = g.stacks.number(record.stack);
         g.seen.add(cause, stack);
         let waited = g.waited.entry((record.task, stack)).or_default();
-        *waited = (waited.0 + 1, waited.1 + record.end.saturating_sub(record.begin));
+        let ns = record.end.saturating_sub(record.begin);
+        *waited = (waited.0 + 1, waited.1 + ns);
+        if Call::of(record.system_call) == Call::Sleep {
+            *g.slept.entry(record.task).or_default() += ns;
+        }
         if record.idle > 0 {
             *g.idle.entry(stack).or_default() += record.idle;
         }

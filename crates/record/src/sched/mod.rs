@@ -30,6 +30,7 @@ mod runs;
 pub(crate) mod sample;
 mod session;
 mod short_threads;
+mod slowdown;
 mod spin;
 mod stack_names;
 pub(crate) mod system_call_budget;

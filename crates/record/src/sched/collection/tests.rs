@@ -546,3 +546,20 @@ fn millions_of_slices_take_little_memory() {
     assert_eq!((counted.0, counted.1 >= count as usize), (count as i64, true));
     println!("tables: {:.1} s, {} MiB at most", begun.elapsed().as_secs_f64(), (peak_kib() - before) / 1024);
 }
+
+/// What a sample by the timer costs, an interrupt, is not the cost of a stack that a wait has anyway.
+#[test]
+fn stacks_taken_at_switches_are_no_interrupts() {
+    let turns: Vec<Turn> = (0..10).map(|turn| (100, 100, turn + 1)).collect();
+    let (events, _, now) = scenario(&[Thread { birth: 0, turns, last: 50 }]);
+    let (profile, _) = tables(events.iter(), totals(now, 1000));
+    let seen = |origin| {
+        let rows = profile.sched.samples.iter().filter(|sample| sample.origin == origin);
+        rows.map(|sample| sample.samples).sum::<i64>()
+    };
+    assert!(seen(Origin::Sample) > 0 && seen(Origin::StackTop) > 0);
+    let slices = profile.meta.criticality.as_ref().unwrap().slices;
+    let waits = profile.sched.waits.len() as i64;
+    let cost = slices * 350 + waits * 500 + seen(Origin::Sample) * 2000;
+    assert_eq!(profile.meta.overhead.unwrap().kernel_ns, cost);
+}

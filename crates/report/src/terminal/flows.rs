@@ -5,6 +5,7 @@ use transect_profile_model::ApiClass;
 
 use super::bar::bar;
 use super::escape::escape;
+use super::header::shell_words;
 use super::page::Page;
 use super::shorten::Kind;
 use super::style::Role;
@@ -241,10 +242,16 @@ fn groups(page: &mut Page, rows: &[ApiGroup], limit: Limit) {
 }
 
 /// Prints each API with its callers below it.
-pub(crate) fn callers(page: &mut Page, rows: &[ApiGroup], totals: &Totals, limit: Limit) {
+pub(crate) fn callers(page: &mut Page, rows: &[ApiGroup], totals: &Totals, limit: Limit, wanted: Option<&str>) {
     page.section("Callers", "each API, and below it (←) the components that call it");
     if rows.is_empty() {
-        return page.empty("no API matches");
+        let elsewhere = wanted.map_or_else(String::new, |name| {
+            format!(
+                "; functions that call one of their own component: --view criticality --api {}",
+                shell_words(&[name.to_owned()])
+            )
+        });
+        return page.empty(&escape(&format!("no API matches{elsewhere}")));
     }
     let mut table = Table::new(&[
         Column::number("SHARE"),

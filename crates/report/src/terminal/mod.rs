@@ -119,7 +119,7 @@ fn page(content: &Content, mut page: Page) -> String {
         Rows::Summary(rows) => summary::summary(&mut page, rows, usize::MAX),
         Rows::Components(rows) => components::components(&mut page, rows, totals, limit, usize::MAX),
         Rows::Apis(view) => flows::apis(&mut page, view, selection.component.as_deref(), limit),
-        Rows::Callers { groups, .. } => flows::callers(&mut page, groups, totals, limit),
+        Rows::Callers { groups, .. } => flows::callers(&mut page, groups, totals, limit, selection.api.as_deref()),
         Rows::Flows(rows) => flows::flows(&mut page, rows, totals, limit, "--top N, --component NAME, --api NAME"),
         Rows::Threads(view) => {
             threads::groups(&mut page, &view.groups, totals, limit);

@@ -169,6 +169,10 @@ impl<'a> Causes<'a> {
         if let Some(lock) = held {
             evidence.push(format!("others wait {} for {}", time(lock.ns), critical::named(lock.kind, lock.object)));
         }
+        let with_lock = held.filter(|_| !waits).map(|lock| self.without_lock(lock)).filter(|&saves| saves > share);
+        if let Some(saves) = with_lock.filter(|saves| saves - share >= 1.0) {
+            evidence.push(format!("with what they wait it is {} of the run that its repair could save", said(saves)));
+        }
         if !place.inlined_into.is_empty() {
             evidence.push(format!("inlined into {}", brief(&place.inlined_into)));
         }
@@ -189,10 +193,7 @@ impl<'a> Causes<'a> {
                 (false, false) => FindingKind::HotCode,
             },
             percent: share,
-            saves_percent: Some(match held {
-                Some(lock) if !waits => share.max(self.without_lock(lock)),
-                _ => share,
-            }),
+            saves_percent: Some(with_lock.unwrap_or(share)),
             confidence: Some(match (waits, few) {
                 (true, _) => Confidence::Exact,
                 (false, true) => Confidence::FewSamples,
@@ -300,6 +301,8 @@ impl<'a> Causes<'a> {
                 Some(calls) => {
                     return format!("See who calls it and how often: --view callers --api {}", shell(&calls.api));
                 }
+                // A thread's first function, or one that a library calls back from code without stacks, has none.
+                None if place.callers.is_empty() => "See its lines",
                 None => "See its callers and lines",
             },
         };

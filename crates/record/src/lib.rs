@@ -13,6 +13,7 @@ pub mod attached_flows;
 mod attributed;
 #[allow(unsafe_code)]
 mod clock;
+mod command_line;
 mod component_rows;
 mod error;
 pub mod executed_names;

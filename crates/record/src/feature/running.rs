@@ -8,6 +8,7 @@ use super::session::suitable;
 use super::settings::{FeatureOutcome, FeatureSettings, FeatureTarget};
 use super::{probe_recording, sampling, usdt};
 use crate::RecordError;
+use crate::command_line;
 use crate::lead::Lead;
 use crate::session::left_out;
 
@@ -76,14 +77,8 @@ pub(super) fn not_recorded(pid: i32, why: &RecordError) -> Loss {
 
 /// Command lines of processes: the words of one, and of several a line each; their numbers where they have none.
 pub(crate) fn commands(pids: &[i32]) -> Vec<String> {
-    let words = |&pid: &i32| -> Vec<String> {
-        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        let words = line.split(|&byte| byte == 0).map(|word| String::from_utf8_lossy(word).into_owned());
-        let words: Vec<String> = words.filter(|word| !word.is_empty()).collect();
-        if words.is_empty() { vec![format!("process {pid}")] } else { words }
-    };
     match pids {
-        [only] => words(only),
-        several => several.iter().map(|pid| words(pid).join(" ")).collect(),
+        [only] => command_line::words(*only),
+        several => several.iter().map(|&pid| command_line::words(pid).join(" ")).collect(),
     }
 }

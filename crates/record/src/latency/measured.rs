@@ -19,6 +19,7 @@ use super::unseen::UnseenCalls;
 use super::window::{BusyTime, OnTime, Timed, Windows};
 use super::{TimeSlices, wanted::Wanted};
 use crate::clock::ticks;
+use crate::command_line;
 use crate::probe_session::{
     Guard, LoaderWatcher, MemoryKept, ProbeSession, Purpose, RefusedFunction, SavedProbe, SiteCounts, SiteId,
     SiteState, UnreadableObject,
@@ -227,8 +228,8 @@ impl Measured {
             identity: Identity {
                 pid,
                 parent: parent_of(pid),
-                executable: executable_of(pid),
-                command: command_of(pid),
+                executable: command_line::executable(pid),
+                command: command_line::words(pid),
             },
             began: ticks(),
             since: Instant::now(),
@@ -605,15 +606,4 @@ fn words(reason: Unwritten) -> &'static str {
 fn parent_of(pid: i32) -> i32 {
     let status = transect_attach::read_text(format!("/proc/{pid}/status")).unwrap_or_default();
     status.lines().find_map(|line| line.strip_prefix("PPid:")?.trim().parse().ok()).unwrap_or(0)
-}
-
-fn executable_of(pid: i32) -> String {
-    let path = std::fs::read_link(format!("/proc/{pid}/exe"));
-    path.map(|path| path.to_string_lossy().trim_end_matches(" (deleted)").to_owned()).unwrap_or_default()
-}
-
-fn command_of(pid: i32) -> Vec<String> {
-    let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    let words = line.strip_suffix(b"\0").unwrap_or(&line).split(|byte| *byte == 0);
-    words.map(|word| String::from_utf8_lossy(word).into_owned()).collect()
 }

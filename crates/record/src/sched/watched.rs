@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
@@ -12,6 +12,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::recording::{Followed, SchedRecording};
+use crate::command_line;
 use crate::error::RecordError;
 use crate::launch;
 use crate::process_start::Launched;
@@ -176,13 +177,7 @@ fn lives(process: &OwnedFd) -> bool {
 
 fn describe(followed: &Followed) -> String {
     match followed {
-        Followed::Process(pid) | Followed::Launched(pid) => {
-            std::fs::read(Path::new("/proc").join(pid.to_string()).join("cmdline"))
-                .ok()
-                .map(|line| String::from_utf8_lossy(&line).trim_end_matches('\0').replace('\0', " "))
-                .filter(|line| !line.is_empty())
-                .unwrap_or_else(|| format!("process {pid}"))
-        }
+        Followed::Process(pid) | Followed::Launched(pid) => command_line::words(*pid).join(" "),
         Followed::Cgroup(folder) => folder.display().to_string(),
         Followed::Machine => "all programs of the machine".to_owned(),
     }

@@ -341,7 +341,7 @@ mod tests {
         let stack = |frames: &[FrameId]| CallStack { frames: frames.to_vec(), complete: true, linked: 0b1010 };
         profile.sched.stacks = vec![stack(&[0, 1, 2]), stack(&[0, 1, 2, 3])];
         let index = [("__libc_start_main", (0, ApiClass::CountOnly)), ("memcpy", (1, ApiClass::Compute))];
-        let index = index.into_iter().map(|(api, flow)| ((0, 1, api), flow)).collect();
+        let index = index.into_iter().map(|(api, flow)| ((0, 1, bare_name(api)), flow)).collect();
         let read = |stack| read_stack(&profile, stack, &index);
         assert_eq!((read(0).edges, read(0).flows, read(0).counted), (vec![], vec![0], None));
         assert_eq!((read(1).edges, read(1).flows, read(1).counted), (vec![(0, 1)], vec![0, 1], Some(1)));

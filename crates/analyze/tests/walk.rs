@@ -196,7 +196,7 @@ fn a_crowded_machine_and_few_samples_are_said() {
 /// moment is nearly all in one function.
 fn compiling() -> Profile {
     let mut profile = walked_proxy();
-    let (chain, group) = (profile.walk.chains[0].clone(), profile.walk.groups[0].clone());
+    let chain = profile.walk.chains[0].clone();
     let run = 1000;
     profile.meta.wall_ns = run;
     profile.processes.truncate(1);
@@ -215,8 +215,7 @@ fn compiling() -> Profile {
         }
         profile.processes[process as usize].pid = pid;
         profile.processes[process as usize].executable = format!("/bin/{program}");
-        let times = (total, 0, 0);
-        let (on_ns, runnable_ns, blocked_ns) = times;
+        let (on_ns, runnable_ns, blocked_ns) = (total, 0, 0);
         let thread_group = "main".to_owned();
         profile.walk.groups.push(WalkGroup {
             process,
@@ -226,7 +225,6 @@ fn compiling() -> Profile {
             on_ns,
             runnable_ns,
             blocked_ns,
-            ..group.clone()
         });
         let (waiting_for, woken_by) = (waiting_for.to_owned(), String::new());
         profile.walk.chains.push(WalkChain { group: process, share, ends, waiting_for, woken_by, ..chain.clone() });

@@ -74,6 +74,8 @@ pub struct Launch {
     queue: VecDeque<LaunchEvent>,
     noted: Rc<RefCell<Vec<Event>>>,
     signals: ChildSignal,
+    /// The launched process' end was told.
+    over: bool,
 }
 
 /// Between two looks for news, if no signal announces them.
@@ -129,7 +131,7 @@ impl Launch {
         }
         started.let_go()?;
         let processes = BTreeMap::from([(pid, Process::default())]);
-        Ok(Launch { pid, follow, processes, queue: VecDeque::new(), noted: Rc::default(), signals })
+        Ok(Launch { pid, follow, processes, queue: VecDeque::new(), noted: Rc::default(), signals, over: false })
     }
 
     /// Pid of the launched program.
@@ -179,6 +181,8 @@ impl Launch {
                     woken = self.signals.wait(left.unwrap_or(LONGEST_WAIT).min(LONGEST_WAIT));
                 }
                 Ok((tid, waited)) => self.handle(tid, waited),
+                // Killed while something of it was waited for, which heard of that first.
+                Err(error) if error.raw_os_error() == Some(libc::ECHILD) && self.ended_unheard() => {}
                 Err(error) if error.raw_os_error() == Some(libc::ECHILD) => {
                     // Everything was let go, and the launched process has ended.
                     if let Some(left) = deadline.map(|d| d.saturating_duration_since(Instant::now())) {
@@ -189,6 +193,18 @@ impl Launch {
                 Err(error) => return Err(AttachError::system(self.pid, "wait for the program")(error)),
             }
         }
+    }
+
+    /// Whether processes have ended whose ends were told to someone else in this process.
+    fn ended_unheard(&mut self) -> bool {
+        let launched = Some(self.pid).filter(|_| !self.over);
+        let pids: Vec<i32> = self.processes.keys().copied().chain(launched).collect();
+        for pid in pids {
+            if let Some(status) = ptrace::take_end(pid) {
+                self.happened(Event { tid: pid, event: -1, message: u64::from(status.cast_unsigned()) });
+            }
+        }
+        !self.queue.is_empty()
     }
 
     /// Ends the launched process, which stands at its entry point: nothing of it shall run.
@@ -269,6 +285,7 @@ impl Launch {
         match event {
             -1 if self.processes.remove(&tid).is_some() || tid == self.pid => {
                 let status = ExitStatus::from_raw(message as i32);
+                self.over |= tid == self.pid;
                 self.queue.push_back(LaunchEvent::Ended { pid: tid, status });
             }
             libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK | libc::PTRACE_EVENT_CLONE => {

@@ -42,6 +42,32 @@ fn variants() -> Vec<String> {
 }
 
 #[test]
+fn an_end_that_a_stop_hears_of_first_is_told() {
+    for program in variants() {
+        let mut launch = Launch::start(&[program.clone().into()], true).unwrap();
+        let began = Instant::now();
+        let status = loop {
+            assert!(began.elapsed() < Duration::from_secs(20), "hangs: {program}");
+            match launch.next(Some(Duration::from_millis(10))).unwrap() {
+                LaunchEvent::Image(target) => {
+                    let killed = Command::new("kill").args(["-KILL", &target.pid().to_string()]).status().unwrap();
+                    assert!(killed.success());
+                    // Those who ask for a stop, one after the other, hear that it is gone.
+                    drop(target.stop_all().and_then(|mut stop| stop.map_private(1 << 20)));
+                    drop(target.stop_all());
+                    let _ = launch.go_on(&target);
+                }
+                LaunchEvent::Ended { pid, status } if pid == launch.pid() => break status,
+                _ => {}
+            }
+        };
+        assert_eq!(status.signal(), Some(9));
+        // Once.
+        assert!(matches!(launch.next(Some(Duration::ZERO)).unwrap(), LaunchEvent::Nothing));
+    }
+}
+
+#[test]
 fn exit_status_and_signals_are_the_programs_own() {
     for program in variants() {
         for follow in [false, true] {

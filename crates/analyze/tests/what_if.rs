@@ -197,3 +197,32 @@ fn a_sleep_under_a_lock_without_an_owner_is_what_others_wait_for() {
         "{row:?}, truth {truth:.3}"
     );
 }
+
+/// A thread that looks after something now and then waits for the word to end with a timeout, as runtimes' service threads do: its
+/// waits are as many as the run is long.
+#[test]
+fn who_waits_with_a_timeout_until_it_is_told_keeps_nobody() {
+    let main = vec![
+        ("main", Do::Lock(0)),
+        ("start", Do::Spawn(1)),
+        ("work", Do::Run(600_000.0)),
+        ("main", Do::Unlock(0)),
+        ("wait", Do::Join(1)),
+    ];
+    let service = vec![("service", Do::Sleep(250_000.0)), ("service", Do::Sleep(250_000.0)), ("service", Do::Lock(0))];
+    let script = |name: &str, steps| Script { name: name.into(), steps, cpu: None };
+    let program = Program { cpus: 2, threads: vec![script("main", main), script("service", service)] };
+    let mut recording = program.run();
+    let tables = &mut recording.profile.sched;
+    let number = tables.tasks.iter().position(|task| task.name.starts_with("service")).unwrap() as u32;
+    let stack = tables.waits.iter().find(|wait| wait.task == number).unwrap().stack;
+    let mut own: Vec<&mut SchedWait> = tables.waits.iter_mut().filter(|wait| wait.task == number).collect();
+    assert_eq!(own.len(), 3);
+    assert!(own[2].waker.is_some());
+    for wait in &mut own {
+        (wait.kind, wait.stack, wait.holder) = (WaitKind::Condition, stack, None);
+    }
+    let view = criticality(&recording.profile, &Selection::default()).unwrap();
+    let saving = rows(&view, "work", f64::INFINITY).first().map_or(0.0, |row| row.saving);
+    assert!(saving > 0.9, "{saving:.3}");
+}

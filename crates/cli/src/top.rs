@@ -108,7 +108,9 @@ fn find(recording: &Path) -> Result<(PathBuf, Option<Pid>), Failure> {
     let recordings = running::list();
     let pid = recording.to_str().and_then(|word| word.parse::<i32>().ok()).filter(|_| !recording.exists());
     let found = match pid {
-        Some(pid) => recordings.iter().find(|r| r.recorder == pid || parent(pid) == Some(r.recorder)),
+        Some(pid) => recordings
+            .iter()
+            .find(|r| r.recorder == pid || parent(pid) == Some(r.recorder) || attached(r.recorder).contains(&pid)),
         None => {
             let absolute = std::path::absolute(recording).unwrap_or_else(|_| recording.to_path_buf());
             recordings.iter().find(|r| r.folder == absolute)
@@ -118,8 +120,8 @@ fn find(recording: &Path) -> Result<(PathBuf, Option<Pid>), Failure> {
         (Some(Running { recorder, folder }), _) => Ok((folder.clone(), Pid::from_raw(*recorder))),
         (None, None) => Ok((recording.to_path_buf(), None)),
         (None, Some(pid)) => Err(Failure::NoRecording(format!(
-            "process {pid} is neither a recorder of yours nor a program that one launched; start it with: transect \
-             record -- COMMAND"
+            "process {pid} is neither a recorder of yours nor a program that one records; start it with: transect \
+             record -- COMMAND, or record -p {pid}"
         ))),
     }
 }
@@ -127,6 +129,29 @@ fn find(recording: &Path) -> Result<(PathBuf, Option<Pid>), Failure> {
 fn parent(pid: i32) -> Option<i32> {
     let status = transect_attach::read_text(format!("/proc/{pid}/status")).ok()?;
     status.lines().find_map(|line| line.strip_prefix("PPid:")?.trim().parse().ok())
+}
+
+/// The running processes that a recorder was given.
+fn attached(recorder: i32) -> Vec<i32> {
+    let line = std::fs::read(format!("/proc/{recorder}/cmdline")).unwrap_or_default();
+    pids(line.split(|&byte| byte == 0).filter_map(|word| std::str::from_utf8(word).ok()))
+}
+
+/// Those of `-p 1,2`, `-p1`, `--pid 1` and `--pid=1` in a command line.
+fn pids<'a>(words: impl Iterator<Item = &'a str>) -> Vec<i32> {
+    let mut found = Vec::new();
+    let mut next = false;
+    for word in words.take_while(|word| *word != "--") {
+        let list = match word.strip_prefix("--pid=").or_else(|| word.strip_prefix("-p").filter(|list| !list.is_empty()))
+        {
+            _ if next => Some(word),
+            list => list,
+        };
+        next = !next && matches!(word, "-p" | "--pid");
+        found
+            .extend(list.into_iter().flat_map(|list| list.split(',')).filter_map(|pid| pid.trim().parse::<i32>().ok()));
+    }
+    found
 }
 
 /// Asks the recorder for a snapshot and reads it.
@@ -222,6 +247,18 @@ mod tests {
         let (name, group) = ("app".to_owned(), "main".to_owned());
         let thread = ThreadSpec { name, group, own_ns: wall_ns / 2, calls, active: 1 };
         ProfileBuilder::new("/bin/app", &["libwork.so"]).thread(thread).build()
+    }
+
+    #[test]
+    fn attached_processes_are_in_the_recorders_command_line() {
+        for (line, expected) in [
+            ("transect record -p 12,13 --for 3s", &[12, 13][..]),
+            ("transect record -p12 -o x", &[12]),
+            ("transect record --pid=7 --pid 8", &[7, 8]),
+            ("transect record --processes apart -- app -p 9", &[]),
+        ] {
+            assert_eq!(pids(line.split(' ')), expected, "{line}");
+        }
     }
 
     #[test]

@@ -174,8 +174,20 @@ fn runs(source: &Source<'_>, timelines: &Timelines, task: usize) -> Vec<(Run, Ve
             None => found.push((next, vec![row])),
         }
     }
-    found.retain(|(run, rows)| run.polls(rows.iter().map(|&row| &waits[row as usize])));
+    found.retain(|(run, rows)| {
+        run.polls(rows.iter().map(|&row| &waits[row as usize])) || is_told(source, timelines, task, rows)
+    });
     found
+}
+
+/// Whether the last wait at that place was ended by another thread: then those before it, whose time ran out, were for the same, and
+/// so few of them say enough. A sleep is for nothing but time.
+fn is_told(source: &Source<'_>, timelines: &Timelines, task: usize, rows: &[u32]) -> bool {
+    use WaitKind as K;
+    let waits = &source.tables.waits;
+    let for_others = |row: &u32| matches!(waits[*row as usize].kind, K::Condition | K::Semaphore | K::Futex);
+    let next = rows.last().filter(|row| for_others(row)).and_then(|&row| next_alike(source, timelines, task, row));
+    next.is_some_and(|next| waits[next as usize].waker.is_some_and(|waker| waker.task as usize != task))
 }
 
 /// What a thread waits for, and where.

@@ -15,7 +15,11 @@ pub(super) fn system_calls(page: &mut Page, view: &WalkView, limit: Limit) {
     if view.system_calls.is_empty() {
         return;
     }
-    let until = view.session.system_calls_until_ns.map(|until| duration(until - view.session.start_ns));
+    // It may be noticed only when the program has ended.
+    let until = view
+        .session
+        .system_calls_until_ns
+        .map(|until| duration(until.min(view.session.end_ns) - view.session.start_ns));
     let how = match until {
         None => "every call is counted; of fast ones some are timed, drawn at random".to_owned(),
         Some(until) => format!("of the first {until}; they come so fast that counting all would cost too much"),

@@ -26,6 +26,8 @@ QUICK = ["flow", "sched", "walk", "latency", "feature", "sched,walk", "sched,fea
          "sched,walk,feature", "sched,walk,latency", "flow,sched", "flow,sched,walk,latency,feature"]
 WAYS = ("launch", "pid", "pids", "cgroup", "all")
 SECONDS = 1.0
+# Names for a whole machine come later on a busy one, and so does its first snapshot.
+SECONDS_OF_ALL = 3.0
 
 
 def expected(collectors, way, sites, more):
@@ -91,7 +93,7 @@ class Tool:
         command = [self.transect, "record", "-q", "-o", profile, "--collect", collectors, *more, *case.flags]
         command += [] if case.flags else ["--", self.program, str(SECONDS + 0.5), "--fast"]
         if case.flags:
-            command += ["--duration", f"{SECONDS}s"]
+            command += ["--duration", f"{SECONDS_OF_ALL if '--all' in case.flags else SECONDS}s"]
         recorder = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         said = during(recorder, profile) if during else []
         try:

@@ -26,8 +26,8 @@ QUICK = ["flow", "sched", "walk", "latency", "feature", "sched,walk", "sched,fea
          "sched,walk,feature", "sched,walk,latency", "flow,sched", "flow,sched,walk,latency,feature"]
 WAYS = ("launch", "pid", "pids", "cgroup", "all")
 SECONDS = 1.0
-# Names for a whole machine come later on a busy one, and so does its first snapshot.
-SECONDS_OF_ALL = 3.0
+# Beside others, names for a whole machine take some ten seconds.
+PATIENCE = 40
 
 
 def expected(collectors, way, sites, more):
@@ -93,7 +93,7 @@ class Tool:
         command = [self.transect, "record", "-q", "-o", profile, "--collect", collectors, *more, *case.flags]
         command += [] if case.flags else ["--", self.program, str(SECONDS + 0.5), "--fast"]
         if case.flags:
-            command += ["--duration", f"{SECONDS_OF_ALL if '--all' in case.flags else SECONDS}s"]
+            command += ["--duration", f"{SECONDS}s"]
         recorder = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         said = during(recorder, profile) if during else []
         try:
@@ -154,7 +154,7 @@ def judged(profile, collectors):
 def snapshot(tool, collectors, ask):
     """A snapshot comes while the recording goes on, has the collectors (some need a moment to begin), and `top` shows it."""
     def during(recorder, profile):
-        path, end = os.path.join(profile, "meta.json"), time.monotonic() + 8
+        path, end = os.path.join(profile, "meta.json"), time.monotonic() + PATIENCE
         asked, said = False, ["no snapshot came"]
         while recorder.poll() is None and time.monotonic() < end:
             if ask and not asked and caught(recorder.pid, signal.SIGUSR2):

@@ -172,8 +172,8 @@ fn spans(task: u32, events: &[(i64, Event)], is_under: impl Fn(PathId) -> bool) 
                 open = Some(hold(wanted.take().unwrap_or(at), at, at));
             }
             (Event::Gives, None) => found.push(hold(at, at, at)),
-            (Event::Gives | Event::Leaves, Some(open_)) => {
-                found.push(Hold { end_ns: at, ..open_ });
+            (Event::Gives | Event::Leaves, Some(held)) => {
+                found.push(Hold { end_ns: at, ..held });
                 open = None;
             }
             (Event::Rests(until, path), _) if is_under(path) => {

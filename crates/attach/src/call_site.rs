@@ -9,6 +9,7 @@ use object::elf::{FileHeader64, PF_X, PT_LOAD};
 use object::read::elf::{FileHeader, ProgramHeader};
 
 use crate::address_space::Mapping;
+use crate::claim::Claim;
 use crate::memory::Memory;
 use crate::process::{is_gone, read_text};
 use crate::ptrace::{Registers, no_registers};
@@ -57,11 +58,6 @@ impl CallSite {
         left_behind
     }
 
-    /// Address of its instruction `syscall`.
-    pub fn address(self) -> u64 {
-        self.0
-    }
-
     /// What is there. None: something of others.
     pub fn look(self, memory: &Memory) -> Option<Room> {
         let mut found = [0; SIZE];
@@ -82,14 +78,28 @@ impl CallSite {
         }
     }
 
-    /// Writes it, for a thread that has these registers and blocks these signals. Gives whether it stands there.
-    pub fn write(self, memory: &Memory, tid: i32, registers: &Registers, mask: u64) -> bool {
-        memory.write(self.0, &bytes(tid, registers, mask)).is_ok()
+    /// Writes it, for a thread that has these registers and blocks these signals. None if it can't be written.
+    pub fn occupy(self, memory: &Memory, tid: i32, registers: &Registers, mask: u64, claim: Claim) -> Option<Occupied> {
+        memory.write(self.0, &bytes(tid, registers, mask)).ok()?;
+        Some(Occupied { site: self, _claim: claim })
+    }
+}
+
+/// A call site that is written. Nobody else writes one meanwhile.
+pub(crate) struct Occupied {
+    site: CallSite,
+    _claim: Claim,
+}
+
+impl Occupied {
+    /// Address of its instruction `syscall`.
+    pub fn address(&self) -> u64 {
+        self.site.0
     }
 
     /// Takes it away.
     pub fn clear(self, memory: &Memory) {
-        let _ = memory.write(self.0, &[0; SIZE]);
+        let _ = memory.write(self.site.0, &[0; SIZE]);
     }
 }
 

@@ -26,6 +26,7 @@ mod call_site;
 mod check;
 #[allow(unsafe_code)]
 mod child_signal;
+mod claim;
 mod clock_right;
 mod descriptor;
 #[allow(unsafe_code)]
@@ -53,6 +54,7 @@ mod window_writer;
 
 pub use address_space::{FileIdentity, Mapping, Reach};
 pub use arena::{Arena, CodeRegion};
+pub use claim::{Claim, Right};
 pub use error::AttachError;
 pub use image::{Image, LoadedImage};
 pub use inherited::{restore as restore_inherited, was_closed};

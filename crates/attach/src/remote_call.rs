@@ -9,8 +9,10 @@
 //! are blocked, and on the way back the mask comes first.
 
 use std::io;
+use std::time::Duration;
 
-use crate::call_site::{CallSite, Room};
+use crate::call_site::{CallSite, Occupied, Room};
+use crate::claim::{Claim, Right};
 use crate::error::AttachError;
 use crate::ptrace::{self, Waited};
 use crate::stop::Stop;
@@ -19,6 +21,8 @@ use crate::stop::Stop;
 const NO_CALL: u64 = u64::MAX;
 /// The instruction `syscall`.
 const SYSTEM_CALL: [u8; 2] = [0x0f, 0x05];
+/// For so long a held thread waits for another one's calls; then it makes its own at an instruction of the program's.
+const SITE_PATIENCE: Duration = Duration::from_millis(20);
 
 impl Stop<'_> {
     /// Makes a system call in the first held thread and gives its result.
@@ -61,7 +65,10 @@ impl Stop<'_> {
             thread.mask = Some(mask);
             thread.site = self.target.call_site(tid, &thread.registers, mask);
         }
-        let at = thread.site.map_or_else(|| self.target.system_call_address(), |site| Ok(site.address()))?;
+        let at = match &thread.site {
+            Some(site) => site.address(),
+            None => self.target.system_call_address()?,
+        };
         // The place was found in an earlier stop: another program may run now, which has something else there, or nothing.
         if self.target.memory().read(at, &mut [0; 2]).is_err() || !is_system_call(tid, at) {
             return Err(AttachError::Replaced { pid });
@@ -112,7 +119,7 @@ impl Stop<'_> {
         }
         let _ = ptrace::set_signal_mask(tid, mask);
         let _ = ptrace::set_registers(tid, &thread.registers);
-        if let Some(site) = thread.site {
+        if let Some(site) = self.threads[index].site.take() {
             site.clear(self.target.memory());
         }
     }
@@ -140,9 +147,12 @@ fn advice(call: &str, error: &io::Error) -> &'static str {
 
 impl crate::Target {
     /// A call site for a thread with these registers that blocks these signals, where there is room for one.
-    fn call_site(&self, tid: i32, registers: &ptrace::Registers, mask: u64) -> Option<CallSite> {
+    /// A call site for a thread. None where there is no room, or where others have theirs for too long.
+    fn call_site(&self, tid: i32, registers: &ptrace::Registers, mask: u64) -> Option<Occupied> {
+        // Two that hold two threads would find the same room free, and the first that is done would clear the other's.
+        let claim = Claim::within(self.pid(), Right::WriteCallSite, SITE_PATIENCE)?;
         let site = self.room_for_calls()?;
-        site.write(self.memory(), tid, registers, mask).then_some(site)
+        site.occupy(self.memory(), tid, registers, mask, claim)
     }
 
     /// Where a call site can be written.

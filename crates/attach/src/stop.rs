@@ -12,7 +12,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use crate::call_site::CallSite;
+use crate::call_site::Occupied;
 use crate::child_signal::ChildSignal;
 use crate::error::AttachError;
 use crate::interrupted_call::{self, Asleep};
@@ -77,7 +77,7 @@ pub(crate) struct Held {
     /// The mask of blocked signals, if it makes system calls for us.
     pub mask: Option<u64>,
     /// Where it makes them.
-    pub site: Option<CallSite>,
+    pub site: Option<Occupied>,
     /// Ours beyond this stop.
     pub kept: bool,
     /// Was stopped before this stop.

@@ -36,6 +36,23 @@ fn sleepers_sleep_on() {
     assert_eq!(sleeps.ask("?"), before);
 }
 
+/// Process and thread that [`tracer_that_dies`] holds.
+const HELD: &str = "HELD_BY_A_TRACER_THAT_DIES";
+/// Its exit status.
+const DIED: i32 = 86;
+
+#[test]
+#[ignore = "the process that the next test has die"]
+fn tracer_that_dies() {
+    let Ok(held) = std::env::var(HELD) else { return };
+    let (pid, tid) = held.split_once(' ').unwrap();
+    let target = Target::open(pid.parse().unwrap()).unwrap();
+    let mut stop = target.stop_thread(tid.parse().unwrap()).unwrap();
+    stop.map_private(8192).unwrap();
+    std::mem::forget(stop);
+    std::process::exit(DIED);
+}
+
 #[test]
 fn threads_go_on_whose_tracer_dies_while_they_make_calls_for_it() {
     let threads = |running: &Running| -> Vec<(i32, String)> {
@@ -56,14 +73,10 @@ fn threads_go_on_whose_tracer_dies_while_they_make_calls_for_it() {
         let before = threads(running);
         for _ in 0..20 {
             for &(tid, _) in &before {
-                // What a tracer has held goes on when its thread ends.
-                let tracer = std::thread::spawn(move || {
-                    let target = Target::open(pid).unwrap();
-                    let mut stop = target.stop_thread(tid).unwrap();
-                    stop.map_private(8192).unwrap();
-                    std::mem::forget(stop);
-                });
-                tracer.join().unwrap();
+                let mut tracer = std::process::Command::new(std::env::current_exe().unwrap());
+                tracer.args(["--exact", "transparency::tracer_that_dies", "--ignored"]);
+                let held = tracer.env(HELD, format!("{pid} {tid}")).stdout(std::process::Stdio::null()).status();
+                assert_eq!(held.unwrap().code(), Some(DIED));
                 std::thread::sleep(Duration::from_millis(2));
             }
         }
@@ -297,6 +310,53 @@ fn calls_are_made_by_threads_that_end_all_the_time() {
         target.stop_one().unwrap().unmap(address, 8192).unwrap();
         assert!(target.is_alive());
     }
+}
+
+/// Recordings of one process by several collectors, each of which has a thread of its own make its calls.
+#[test]
+fn calls_are_made_by_several_threads_at_once() {
+    let mut worker = Running::start(&compile("worker", &[]), &["8"]);
+    let pid = worker.pid();
+    let threads: Vec<i32> = std::fs::read_dir(format!("/proc/{pid}/task"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap().parse().unwrap())
+        .collect();
+    std::thread::scope(|scope| {
+        for &tid in &threads[threads.len() - 4..] {
+            scope.spawn(move || {
+                let target = Target::open(pid).unwrap();
+                for _ in 0..transect_testkit::sized(400, 20000) {
+                    let mut stop = target.stop_thread(tid).unwrap();
+                    let address = stop.map_private(8192).unwrap();
+                    stop.unmap(address, 8192).unwrap();
+                }
+            });
+        }
+    });
+    assert!(worker.ask("?").ends_with(" 0 4"));
+}
+
+/// One that holds a thread for long, as on a busy machine, keeps nobody from calls.
+#[test]
+fn calls_are_made_while_another_thread_stands_in_its_call_site() {
+    let worker = Running::start(&compile("worker", &[]), &["2"]);
+    let pid = worker.pid();
+    let other = std::fs::read_dir(format!("/proc/{pid}/task"))
+        .unwrap()
+        .filter_map(|entry| entry.unwrap().file_name().to_str()?.parse::<i32>().ok())
+        .find(|&tid| tid != pid)
+        .unwrap();
+    let target = Target::open(pid).unwrap();
+    let mut stop = target.stop_thread(other).unwrap();
+    let first = stop.map_private(8192).unwrap();
+    let beside = std::thread::spawn(move || {
+        let target = Target::open(pid).unwrap();
+        let mut stop = target.stop_thread(pid).unwrap();
+        let address = stop.map_private(8192).unwrap();
+        stop.unmap(address, 8192).unwrap();
+    });
+    beside.join().unwrap();
+    stop.unmap(first, 8192).unwrap();
 }
 
 /// On a crowded machine whoever pauses between two stops would wait for a CPU after each.

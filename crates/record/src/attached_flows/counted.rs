@@ -9,13 +9,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use transect_attach::{AttachError, FileIdentity, Target, read_text};
+use transect_attach::{AttachError, Claim, FileIdentity, Right, Target, read_text};
 use transect_binary_info::{Object, PlanCache};
 use transect_event_abi::arena::{EXTENT_COUNT, EXTENT_PROCESS, TIMING_COUNT};
 use transect_event_abi::process::{OBJECTS_OFFSET, ObjectRecord, PROCESS_LIVE, ProcessHeader};
 use transect_profile_model::{Loss, LossKind};
 
-use super::claim::Claim;
 use super::leaving::{self, Kept, Left};
 use super::objects::{Candidate, Objects};
 use super::places::{ARENA_PATH, IMAGE_FILE, PROCESS, Places, numbers};
@@ -59,7 +58,7 @@ fn open(pid: i32) -> Result<(Target, Option<Claim>), RecordError> {
     let target = open_cleaned(pid)?;
     target.check_translated()?;
     let deadline = Instant::now() + PATIENCE;
-    let claim = match Claim::of(pid, deadline) {
+    let claim = match Claim::of(pid, Right::CountCalls, deadline) {
         Ok(claim) => claim,
         Err(Some(recorder)) => return refuse(&recorded_by(recorder)),
         Err(None) => return refuse("another recording, which can't be seen from here, counts them already"),

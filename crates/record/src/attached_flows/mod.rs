@@ -14,7 +14,6 @@
 //! Calls are counted, not timed: a timed call has a return address of ours on the stack, which unwinders of a program whose loader
 //! does not know the image can't pass.
 
-mod claim;
 mod counted;
 mod leaving;
 mod lifetimes;

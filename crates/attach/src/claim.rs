@@ -1,4 +1,4 @@
-//! One recorder at a time: the right to count a process' calls, held from before anything in it is touched.
+//! One at a time: rights to a process that no two recorders, and no two threads of one, may have together.
 
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
@@ -6,24 +6,47 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, flock, major, minor};
 use rustix::io::Errno;
-use transect_attach::read_text;
+
+use crate::process::read_text;
 
 /// Between two tries while nobody is seen to hold it.
 const SHORTLY: Duration = Duration::from_millis(5);
+/// Between two tries for a right that is held for a few system calls.
+const MOMENT: Duration = Duration::from_micros(200);
 
-/// The lock of the process' own folder in `/proc`. It ends with whoever holds it, however that ends, and leaves no file behind.
+/// What only one may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Right {
+    /// Count the process' calls.
+    CountCalls,
+    /// Write a call site into it, for as long as a thread makes calls there.
+    WriteCallSite,
+}
+
+impl Right {
+    /// The folder in `/proc/PID` whose lock stands for it: open to the same as the memory is, so that nobody else can keep a
+    /// recorder off.
+    fn folder(self) -> &'static str {
+        match self {
+            Self::CountCalls => "fd",
+            Self::WriteCallSite => "fdinfo",
+        }
+    }
+}
+
+/// A right that is held: the lock of a folder in `/proc`. It ends with whoever holds it, however that ends, and leaves no file
+/// behind.
 #[derive(Debug)]
 pub struct Claim(File);
 
 impl Claim {
-    /// Claims a process; `None` where that folder can't be opened or locked, as for who may not attach either.
+    /// Claims a right; `None` where its folder can't be opened or locked, as for who may not attach either.
     ///
     /// # Errors
     /// With the number of the process that has it. One that has ended, or can't be seen from here, is waited for until
     /// `deadline`, and has none.
-    pub fn of(pid: i32, deadline: Instant) -> Result<Option<Self>, Option<i32>> {
-        // Open to the same as its memory is, so that nobody else can keep a recorder off.
-        let Ok(folder) = File::open(format!("/proc/{pid}/fd")) else { return Ok(None) };
+    pub fn of(pid: i32, right: Right, deadline: Instant) -> Result<Option<Self>, Option<i32>> {
+        let Ok(folder) = File::open(format!("/proc/{pid}/{}", right.folder())) else { return Ok(None) };
         loop {
             match flock(&folder, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => return Ok(Some(Self(folder))),
@@ -35,6 +58,19 @@ impl Claim {
                 return Err(holder);
             }
             std::thread::sleep(SHORTLY);
+        }
+    }
+
+    /// Claims a right that others have for moments only; `None` where it can't be had within that time.
+    pub(crate) fn within(pid: i32, right: Right, patience: Duration) -> Option<Self> {
+        let folder = File::open(format!("/proc/{pid}/{}", right.folder())).ok()?;
+        let deadline = Instant::now() + patience;
+        loop {
+            match flock(&folder, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => return Some(Self(folder)),
+                Err(Errno::AGAIN) if Instant::now() < deadline => std::thread::sleep(MOMENT),
+                Err(_) => return None,
+            }
         }
     }
 }
@@ -90,13 +126,13 @@ mod tests {
         let pid = program.0.id().cast_signed();
         let own = std::process::id().cast_signed();
         let claims: Vec<_> = std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..8).map(|_| scope.spawn(|| Claim::of(pid, soon()))).collect();
+            let threads: Vec<_> = (0..8).map(|_| scope.spawn(|| Claim::of(pid, Right::CountCalls, soon()))).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).collect()
         });
         assert_eq!(claims.iter().filter(|claim| matches!(claim, Ok(Some(_)))).count(), 1, "{claims:?}");
         assert_eq!(claims.iter().filter(|claim| matches!(claim, Err(Some(holder)) if *holder == own)).count(), 7);
         drop(claims);
-        assert!(matches!(Claim::of(pid, soon()), Ok(Some(_))));
+        assert!(matches!(Claim::of(pid, Right::CountCalls, soon()), Ok(Some(_))));
     }
 
     #[test]
@@ -107,17 +143,17 @@ mod tests {
         let mut other = running("flock", &["-o", &format!("/proc/{pid}/fd"), "sleep", "20"]);
         let has_it = Some(other.0.id().cast_signed());
         let deadline = soon();
-        while !matches!(Claim::of(pid, deadline), Err(holder) if holder == has_it) {
+        while !matches!(Claim::of(pid, Right::CountCalls, deadline), Err(holder) if holder == has_it) {
             assert!(Instant::now() < deadline);
             std::thread::sleep(SHORTLY);
         }
         other.0.kill().unwrap();
         other.0.wait().unwrap();
-        assert!(matches!(Claim::of(pid, soon()), Ok(Some(_))));
+        assert!(matches!(Claim::of(pid, Right::CountCalls, soon()), Ok(Some(_))));
     }
 
     #[test]
     fn what_is_not_there_is_claimed_by_nobody() {
-        assert!(matches!(Claim::of(-1, soon()), Ok(None)));
+        assert!(matches!(Claim::of(-1, Right::CountCalls, soon()), Ok(None)));
     }
 }

@@ -211,7 +211,7 @@ def check_nested(options, folder, results):
 
 def check_reenter(options, folder, results):
     """Calls inside calls of the same flow, by callbacks: a total is that of the outermost ones, however few calls are timed."""
-    flow, forms = ("--collect", "flow"), (("chains", "50000", "5000", "50", "0", "0"), ("chains from the start", "0", "5000", "50", "0", "0"), ("trees", "50000", "0", "0", "30", "13"))
+    flow, forms = ("--collect", "flow"), (("none", "300000", "0", "0", "0", "0"), ("chains", "50000", "5000", "50", "0", "0"), ("chains from the start", "0", "5000", "50", "0", "0"), ("trees", "50000", "0", "0", "30", "13"))
     builds = [(name, os.path.join(folder, f"reenter-{name}"), ["cc", "-O2", "-g", flag]) for name, flag in
               (("calls", "-fno-optimize-sibling-calls"), ("jumps", "-foptimize-sibling-calls"))]
     for _, where, cc in builds:

@@ -1,6 +1,6 @@
 //! The shadow table: one stub, one target word and one record per hooked linkage slot.
 
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use transect_event_abi::api_table::{ApiEntry, NO_SIZE, RETURNED_SIZE, RETURNED_TIMES, class, handler};
 use transect_event_abi::arena::{OPTION_HISTOGRAM, TIMING_ADAPTIVE, TIMING_COUNT, TIMING_EVERY, TIMING_FULL};
@@ -9,6 +9,8 @@ use transect_event_abi::thread::HISTOGRAM_CAPACITY;
 
 use crate::{arch, arena, object, process, published, static_component};
 
+/// See [`time_all`].
+static ALL_TIMED: AtomicBool = AtomicBool::new(false);
 /// Private copy of class, handler, flags and size argument of each slot, one byte each, lowest first.
 static KINDS: [AtomicU32; SLOT_CAPACITY] = [const { AtomicU32::new(0) }; SLOT_CAPACITY];
 /// Of the last integer argument.
@@ -222,15 +224,19 @@ pub fn first_period(kind: Kind) -> u32 {
     }
     match h.timing {
         _ if !kind.is_timed() => u32::MAX,
-        TIMING_EVERY => h.every.max(1),
-        _ => 1,
+        _ => fixed_period().unwrap_or(1),
     }
 }
 
 /// Calls per timed call where that is fixed and more than one.
 pub fn fixed_period() -> Option<u32> {
     let h = arena::header();
-    (h.timing == TIMING_EVERY && h.every > 1).then_some(h.every)
+    (h.timing == TIMING_EVERY && h.every > 1 && !ALL_TIMED.load(Ordering::Relaxed)).then_some(h.every)
+}
+
+/// Whether every call is timed for now, whatever the fixed period: while it is measured what that costs.
+pub fn time_all(all: bool) {
+    ALL_TIMED.store(all, Ordering::Relaxed);
 }
 
 /// True if every call is timed.

@@ -80,7 +80,7 @@ impl Mapping {
     /// # Errors
     /// If they can't be read; [`AttachError::Exited`] if there are none.
     pub fn all(pid: i32) -> Result<Vec<Mapping>, AttachError> {
-        // Whole or not at all: a task that ends meanwhile has told of some.
+        // Whole or not at all: of a task that ends meanwhile only a part can be read.
         let text = fs::read(format!("/proc/{pid}/maps")).map_err(AttachError::system(pid, "read the mappings"))?;
         let mappings: Vec<Mapping> = text.split(|&byte| byte == b'\n').filter_map(Mapping::parse).collect();
         if mappings.is_empty() { Err(AttachError::Exited { pid }) } else { Ok(mappings) }

@@ -120,6 +120,7 @@ fn samples_are_those_of_the_cut_and_switches_are_told_apart() {
         let evidence = finding(&profile, function).evidence;
         let words = format!("; {samples} samples and {switches} at context switches");
         assert!(evidence.contains(&words), "{evidence}");
+        assert_eq!(evidence.contains("; 80 % of its active time without a CPU"), function == "work", "{evidence}");
     }
     let none = self::profile(&[seen(&["main", "work"], 60), seen(&["main", "rest"], 40)]);
     assert!(finding(&none, "work").evidence.contains("; 60 samples"), "no switches, no word of them");

@@ -138,6 +138,10 @@ impl<'a> Causes<'a> {
         {
             evidence.push(format!("{} of its active time in page faults", part(place.fault_ns, place.running_ns)));
         }
+        let queued_ns = place.running_ns - place.on_cpu_ns;
+        if queued_ns * 4 >= place.running_ns && queued_ns > 0 && !waits && !through {
+            evidence.push(format!("{} of its active time without a CPU", part(queued_ns, place.running_ns)));
+        }
         // Of what it calls, or of itself where it is a library's API.
         let calls = match callee {
             Some(callee) => self.calls_from(place, callee),

@@ -33,14 +33,22 @@ pub struct WalkGroupRow {
 /// Part of a group's time without a CPU from which its shares say more about the machine than about the program.
 const CROWDED: f64 = 0.4;
 
-/// Groups as people ask for them: those that wait for other threads or processes after those that they may wait for; then the
-/// launched process first, `main` before its other groups, the longest first.
+/// A thread that has so many times less than another one's is brief beside it.
+const BRIEF: i64 = 10;
+
+/// Groups as people ask for them: brief ones last, as of a shell's commands; those that wait for other threads or processes after
+/// those that they may wait for; then the launched process first, `main` before its other groups, the longest first.
 pub(super) fn order(profile: &Profile) -> Vec<WalkGroupId> {
     let groups = &profile.walk.groups;
+    let each = |group: &WalkGroup| group.total / group.threads.max(1);
+    let longest = groups.iter().map(each).max().unwrap_or(0);
     let mut order: Vec<WalkGroupId> = (0..).take(groups.len()).collect();
     order.sort_by_key(|&id| {
         let group = &groups[id as usize];
-        (waits_for_others(profile, id), group.process, group.thread_group != "main", Reverse(group.total), id)
+        let brief = each(group).saturating_mul(BRIEF) < longest;
+        let among_brief = if brief { Reverse(group.total) } else { Reverse(0) };
+        let waits = waits_for_others(profile, id);
+        (brief, among_brief, waits, group.process, group.thread_group != "main", Reverse(group.total), id)
     });
     order
 }
@@ -132,5 +140,10 @@ mod tests {
             chain(2, WalkEnd::Waiting, "file-sync: log"),
         ];
         assert_eq!(order(&profile), [2, 1, 0]);
+        // Short commands that were started before them, one with many threads.
+        profile.walk.groups.extend([group("sort", 2), group("cat", 7)]);
+        profile.walk.groups.push(WalkGroup { threads: 4, ..group("xz", 24) });
+        (profile.walk.groups[0].process, profile.walk.groups[1].process, profile.walk.groups[2].process) = (1, 1, 1);
+        assert_eq!(order(&profile), [2, 1, 0, 5, 4, 3]);
     }
 }

@@ -75,6 +75,13 @@ pub fn check_numbers(scheduler: bool) -> Result<(), Failure> {
     }
 }
 
+/// Why the scheduler's events would fail for want of open files at some step, in words, if they would.
+pub fn few_for_scheduler() -> Option<String> {
+    let least = transect_bpf_collect::DESCRIPTORS;
+    let limit = getrlimit(Resource::Nofile).current.filter(|&limit| limit < least)?;
+    Some(format!("at most {limit} open files (ulimit -n) are too few: some {least} are needed"))
+}
+
 /// The one error for all that fails because of the limit of open files.
 pub fn named(failure: Failure) -> Failure {
     match (&failure, getrlimit(Resource::Nofile).current) {

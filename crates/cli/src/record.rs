@@ -27,7 +27,8 @@ use crate::place::Place;
 use crate::progress::Progress;
 use crate::report::Extent;
 use crate::{
-    criticality, cut, dependence, feature, flag_effect, latency, region_verdicts, report, running, timeline, walk,
+    criticality, cut, dependence, feature, flag_effect, latency, limits, region_verdicts, report, running, timeline,
+    walk,
 };
 
 /// Records, and says where the profile is.
@@ -125,7 +126,7 @@ fn keep(recording: &Recording, view: Option<View>, config: &Config) -> Result<(P
     let folder = recording.folder.clone().unwrap_or_else(|| default_folder(program));
     let machine = MachineTime::watch();
     // It takes longest. Its threads take no signals: what is held back here must not come there.
-    let loading = transect_record::hold_back(|| load_beside_flows(&collection, recording, &folder));
+    let loading = transect_record::hold_back(|| load_beside_flows(&mut collection, recording, &folder));
     let place = Place::prepare(folder, recording.quiet)?;
     let folder = place.folder().to_owned();
     let _running = running::announce(&folder);
@@ -214,12 +215,18 @@ fn check_calls(collection: &Collection, recording: &Recording) -> Result<(), Fai
 
 /// The scheduler's collector for a recording of calls begins to be loaded, if it takes part.
 fn load_beside_flows(
-    collection: &Collection,
+    collection: &mut Collection,
     recording: &Recording,
     folder: &Path,
 ) -> Option<(Result<LoadingRecording, RecordError>, SchedOptions)> {
     let running = recording.running.is_given();
     if running || !(collection.wants(Collector::Sched) && collection.wants(Collector::Flow)) {
+        return None;
+    }
+    // Later steps would fail that it could not be left out of any more.
+    if let Some(few) = limits::few_for_scheduler().filter(|_| collection.spares(Collector::Sched)) {
+        collection.leave_out(Collector::Sched, few.clone());
+        collection.leave_out(Collector::Walk, few);
         return None;
     }
     let agent = transect_record::find_agent(agent().as_deref()).ok();

@@ -244,6 +244,18 @@ fn a_limit_of_open_files_is_told_alike_as_root() {
     }
 }
 
+/// Collectors that don't fit are left out of the default set, however far they get.
+#[test]
+fn few_open_files_leave_a_recording_of_calls_as_root() {
+    let sandbox = Sandbox::new();
+    for limit in [16, 48, 54, 58, 62, 65, 72, 129] {
+        let shell = format!("ulimit -n {limit}; exec \"$@\"");
+        let transect = ["record", "--quiet", "-o", "p", "--", "true"];
+        let output = around(&sandbox, "bash", &["-c", &shell, "bash"], &transect).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{limit}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
 /// What a number means is asked of /proc: another namespace's tells of other processes.
 #[test]
 fn the_proc_of_another_pid_namespace_is_refused_as_root() {

@@ -238,7 +238,10 @@ fn scheduled_so_far(
     if let Some(walk) = walk {
         walk.search(recording, options, clock, profile, false)?;
     }
-    Ok(recording.so_far()?.tables()?.merge_into(profile))
+    let collected = recording.so_far()?.tables()?;
+    // Threads have run on since the time was taken.
+    profile.meta.wall_ns = profile.meta.wall_ns.max(collected.session.end_ns);
+    Ok(collected.merge_into(profile))
 }
 
 /// A profile without rows.

@@ -17,8 +17,34 @@ struct Balance {
     exact: f64,
 }
 
+/// From this part on what calls out of a component took is taken to be in calls into it: both are estimates.
+const MOSTLY: f64 = 0.5;
+
+/// Which part of what a thread's calls out of each component took was seen in calls into it, before anything is corrected: a
+/// library's constructors and callbacks call, too.
+#[derive(Debug)]
+pub(crate) struct Inside(HashMap<(ThreadId, ComponentId), f64>);
+
+impl Inside {
+    /// Of flows as they were measured.
+    pub fn of(flows: &[Flow]) -> Self {
+        let mut sums: HashMap<(ThreadId, ComponentId), (f64, f64)> = HashMap::default();
+        for flow in flows.iter().filter(|flow| flow.caller != flow.callee) {
+            let (Some(total), Some(own)) = (flow.total_ns, flow.self_ns) else { continue };
+            sums.entry((flow.thread, flow.callee)).or_default().0 += (total - own).max(0) as f64;
+            sums.entry((flow.thread, flow.caller)).or_default().1 += total as f64;
+        }
+        let share = |(inside, out): (f64, f64)| if inside >= MOSTLY * out { 1.0 } else { inside / out };
+        Self(sums.into_iter().map(|(of, both)| (of, share(both))).collect())
+    }
+
+    fn share(&self, thread: ThreadId, component: ComponentId) -> f64 {
+        self.0.get(&(thread, component)).copied().unwrap_or(1.0)
+    }
+}
+
 /// Brings estimates down where own times of a thread's calls are more than its life, those most that are least sure; then [`fit`].
-pub(crate) fn fit_to_lives(profile: &mut Profile) {
+pub(crate) fn fit_to_lives(profile: &mut Profile, inside: &Inside) {
     #[derive(Default)]
     struct Sums {
         own: f64,
@@ -58,26 +84,27 @@ pub(crate) fn fit_to_lives(profile: &mut Profile) {
             *part = (*part as f64 * share) as i64;
         }
     }
-    fit(profile);
+    fit(profile, inside);
 }
 
 /// Makes own times smaller where they are more than what the totals leave. A component in which a thread begins calls out of
 /// itself outside of any call into it, and is left alone.
-fn fit(profile: &mut Profile) {
+fn fit(profile: &mut Profile, inside: &Inside) {
     let begins = beginnings(&profile.flows);
     let mut balances: HashMap<(ThreadId, ComponentId), Balance> = HashMap::default();
     for flow in profile.flows.iter().filter(|flow| flow.caller != flow.callee) {
         let (Some(total), half) = (flow.total_ns, half(flow.total_ns_low, flow.total_ns_high)) else { continue };
-        let inside = balances.entry((flow.thread, flow.callee)).or_default();
-        inside.left += total as f64;
-        inside.squares += half * half;
+        let into = balances.entry((flow.thread, flow.callee)).or_default();
+        into.left += total as f64;
+        into.squares += half * half;
         match flow.self_ns_high {
-            Some(_) => inside.estimated += flow.self_ns.unwrap_or(0) as f64,
-            None => inside.exact += flow.self_ns.unwrap_or(0) as f64,
+            Some(_) => into.estimated += flow.self_ns.unwrap_or(0) as f64,
+            None => into.exact += flow.self_ns.unwrap_or(0) as f64,
         }
-        let outside = balances.entry((flow.thread, flow.caller)).or_default();
-        outside.left -= total as f64;
-        outside.squares += half * half;
+        let out = balances.entry((flow.thread, flow.caller)).or_default();
+        let share = inside.share(flow.thread, flow.caller);
+        out.left -= total as f64 * share;
+        out.squares += (half * share).powi(2);
     }
     for flow in profile.flows.iter_mut().filter(|flow| flow.caller != flow.callee) {
         // Threads that begin in no component, or in several, are not understood.
@@ -151,12 +178,17 @@ mod tests {
     }
 
     fn fitted(flows: Vec<Flow>) -> Vec<(i64, i64, i64)> {
+        fitted_after(&[], flows)
+    }
+
+    /// What becomes of flows that were `measured` so before they were corrected.
+    fn fitted_after(measured: &[Flow], flows: Vec<Flow>) -> Vec<(i64, i64, i64)> {
         let machine =
             Machine { hostname: String::new(), kernel: String::new(), cpu: String::new(), cpus: 1, memory_bytes: 0 };
         let clock = Clock { source: "tsc".into(), ticks_per_ns: 1.0, timed_call_ns: 0.0, counted_call_ns: 0.0 };
         let mut profile = Profile::new(Meta::new(machine, clock));
         profile.flows = flows;
-        fit(&mut profile);
+        fit(&mut profile, &Inside::of(measured));
         let own = |flow: &Flow| {
             let own = flow.self_ns.unwrap();
             (own, flow.self_ns_low.unwrap_or(own), flow.self_ns_high.unwrap_or(own))
@@ -171,6 +203,18 @@ mod tests {
         assert_eq!(own[0].0, 600);
         assert!((540..=551).contains(&own[0].1) && (649..=660).contains(&own[0].2), "{own:?}");
         assert_eq!(own[1], (600, 560, 640));
+    }
+
+    /// The constructor of 1 called 2, before anybody called 1; or a callback of 1 did for a third of that time.
+    #[test]
+    fn calls_out_of_a_component_that_are_in_none_into_it_take_nothing_from_those() {
+        let flows = || vec![flow(0, 1, (1200, 30), (1200, 50)), flow(1, 2, (600, 40), (600, 40))];
+        let measured = flows();
+        assert_eq!(fitted_after(&measured, flows())[0], (1200, 1150, 1250));
+        let measured = [flow(0, 1, (1000, 30), (800, 50)), flow(1, 2, (600, 40), (600, 40))];
+        assert_eq!(fitted_after(&measured, flows())[0].0, 1000);
+        let measured = [flow(0, 1, (1000, 30), (500, 50)), flow(1, 2, (600, 40), (600, 40))];
+        assert_eq!(fitted_after(&measured, flows())[0].0, 600, "nearly all of it");
     }
 
     /// Two estimates and an exact one on a thread that lived 1,000 ns.
@@ -198,7 +242,7 @@ mod tests {
         let (unsure, sure, exact) = ((600, 300), (400, 20), (240, 0));
         profile.flows = vec![flow(0, 1, unsure, unsure), flow(0, 2, sure, sure), flow(0, 3, exact, exact)];
         (profile.flows[0].attributed_ns, profile.flows[0].criticality_ns) = (Some(600), Some(300));
-        fit_to_lives(&mut profile);
+        fit_to_lives(&mut profile, &Inside::of(&[]));
         let own: Vec<i64> = profile.flows.iter().map(|flow| flow.self_ns.unwrap()).collect();
         assert!(own[2] == 240 && (385..400).contains(&own[1]) && own.iter().sum::<i64>() <= 1001, "{own:?}");
         assert_eq!(profile.flows[0].total_ns, profile.flows[0].self_ns);

@@ -8,6 +8,7 @@ use transect_profile_model::{
 };
 
 use crate::launch::AGENT_FILE;
+use crate::own_times::Inside;
 use crate::sched::{StackFacts, Timeline};
 use crate::{attributed, own_times};
 
@@ -58,6 +59,7 @@ fn by_samples(profile: &mut Profile, facts: &StackFacts) {
     if profile.sched.samples.is_empty() || profile.flows.iter().any(|flow| flow.context != 0) {
         return;
     }
+    let inside = Inside::of(&profile.flows);
     mark_requested(profile);
     let tasks = threads(profile);
     let (seen, between) = seen(profile, facts, &tasks);
@@ -147,7 +149,7 @@ fn by_samples(profile: &mut Profile, facts: &StackFacts) {
             *own = (*own).min(flow.total_ns.unwrap_or(*own));
         }
     }
-    own_times::fit_to_lives(profile);
+    own_times::fit_to_lives(profile, &inside);
 }
 
 fn edge(flow: &Flow) -> Edge {

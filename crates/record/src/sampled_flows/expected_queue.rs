@@ -6,7 +6,7 @@ use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
 use transect_profile_model::{ApiClass, ComponentId, Flow, Loss, LossKind, Profile, TaskId, ThreadId};
 
 use super::{Estimate, Threads, Time, add_outermost, set_total};
-use crate::own_times;
+use crate::own_times::{self, Inside};
 use crate::queue_watch::Queued;
 
 /// The share of a call may be off by this part of it, beside chance: code that enters the kernel loses its CPU more often.
@@ -98,6 +98,7 @@ pub(crate) fn correct(profile: &mut Profile, queued: &HashMap<(u32, u32), Queued
     if preempted < LEAST_NS || preempted < LEAST_SHARE * wanted {
         return;
     }
+    let inside = Inside::of(&profile.flows);
     let called: HashSet<(ThreadId, ComponentId)> =
         profile.flows.iter().map(|flow| (flow.thread, flow.callee)).collect();
     let missing: Vec<(f64, f64)> = profile.flows.iter().map(|flow| missing(flow, &lost)).collect();
@@ -135,7 +136,7 @@ pub(crate) fn correct(profile: &mut Profile, queued: &HashMap<(u32, u32), Queued
             (flow.self_ns, flow.self_ns_low, flow.self_ns_high) = together(own, own_missing).interval(lived);
         }
     }
-    own_times::fit_to_lives(profile);
+    own_times::fit_to_lives(profile, &inside);
     profile.loss.push(Loss {
         what: LossKind::QueuedTime,
         place: "threads".to_owned(),

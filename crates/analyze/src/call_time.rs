@@ -146,9 +146,15 @@ impl CallTimes {
         let executables: Vec<_> = profile.processes.iter().map(|process| executable_of(profile, process)).collect();
         let mut read: FxHashMap<StackId, Read> = FxHashMap::default();
         for (task, stack, time) in active(profile) {
-            let Some(task) = task_with_calls(profile, task, &processes) else { continue };
+            let Some(task) = profile.sched.tasks.get(task as usize) else { continue };
+            let executable = executables.get(task.process as usize).copied().flatten();
             let stack = read.entry(stack).or_insert_with(|| read_stack(profile, stack, &index));
-            times.add(stack, time, executables[task.process as usize]);
+            // Who makes no calls has no flows, though its stacks may look like others'.
+            if processes.contains(&task.process) {
+                times.add(stack, time, executable);
+            } else {
+                times.add_code(stack.code, None, time, executable);
+            }
         }
         for wait in profile.sched.waits.iter() {
             let (Some(stack), Some(task)) = (wait.stack, task_with_calls(profile, wait.task, &processes)) else {
@@ -192,9 +198,21 @@ impl CallTimes {
         for edge in &stack.edges {
             self.edges.entry(*edge).or_default().add(time);
         }
-        let (Some(code), false) = (stack.code, stack.waits) else { return };
+        if !stack.waits {
+            self.add_code(stack.code, stack.counted, time, executable);
+        }
+    }
+
+    fn add_code(
+        &mut self,
+        code: Option<ComponentId>,
+        counted: Option<ComponentId>,
+        time: Times,
+        executable: Option<ComponentId>,
+    ) {
+        let Some(code) = code else { return };
         self.components[code as usize].add(time);
-        if let Some(counted) = stack.counted.or(executable).filter(|&counted| counted != code) {
+        if let Some(counted) = counted.or(executable).filter(|&counted| counted != code) {
             *self.elsewhere.entry((counted, code)).or_default() += time.on_cpu + time.runnable;
         }
     }

@@ -14,7 +14,8 @@ use crate::{Selection, SortKey, Totals};
 ///
 /// The `self_ns` and `wait_ns` of all rows add up to the lifetime of the threads. Only where every call was timed is there more,
 /// the time of calls made by callbacks (those belong to the API that called back *and* are flows of their own). What is far from
-/// covered by calls and samples is a row of its own, [`NOT_PLACED`]. Code that is called by a pointer counts for its own component
+/// covered by calls and samples is a row of its own, [`NOT_PLACED`]. Threads whose calls were not recorded have their time in the code
+/// that samples saw, else in their executable. Code that is called by a pointer counts for its own component
 /// where samples saw it run, else for the component that was called by linkage.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ComponentRow {
@@ -194,6 +195,16 @@ fn gather(prepared: &Prepared<'_>) -> (Vec<Sum>, Part) {
             sum.is_estimate |= is_estimate;
             sum.self_ns += thread.wall_ns - thread.outermost_ns;
             sum.self_attributed_ns += (thread.attributed_ns - thread.outermost_attributed_ns) as f64;
+        }
+    }
+    for thread in crate::thread::outside(profile).1 {
+        if let Some(id) = executables[thread.process as usize] {
+            let sum = &mut sums[id as usize];
+            sum.self_ns += thread.busy_ns;
+            sum.self_attributed_ns += thread.busy_attributed_ns as f64;
+            // Whoever called what waits: it is not known.
+            sum.wait_ns += thread.wait_ns;
+            sum.wait_attributed_ns += thread.wait_attributed_ns as f64;
         }
     }
     let waits =

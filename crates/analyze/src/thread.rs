@@ -1,6 +1,6 @@
 use rustc_hash::FxHashMap;
 use serde::Serialize;
-use transect_profile_model::{ProcessId, Profile, Timing};
+use transect_profile_model::{ProcessId, Profile, Task, Timing};
 
 use crate::matching::chosen_components;
 use crate::names::{executable_of, file_name};
@@ -114,11 +114,74 @@ pub fn threads(profile: &Profile, selection: &Selection) -> ThreadsView {
     ThreadsView { threads: rows, groups }
 }
 
-/// Number of threads that any collector saw.
-pub(crate) fn number(profile: &Profile) -> i64 {
-    let mut rows = with_calls(profile, |_| true, |_| String::new());
-    add_scheduled(&mut rows, profile, |_| true, |_| String::new());
-    rows.len() as i64
+/// Number of threads that any collector saw, and those of them whose calls were not recorded though others' were.
+pub(crate) fn outside(profile: &Profile) -> (i64, Vec<Outside>) {
+    let rows = with_calls(profile, |_| true, |_| String::new());
+    let per_wait = per_waiting_ns(profile);
+    let alone = tasks_of(&rows, profile).into_iter().filter(|(_, same)| same.is_none());
+    let outside: Vec<Outside> = alone.map(|(task, _)| Outside::new(task, per_wait)).collect();
+    let number = (rows.len() + outside.len()) as i64;
+    (number, if rows.is_empty() { Vec::new() } else { outside })
+}
+
+/// A thread that the scheduler's events alone tell of: one of a static program that another one has started, for instance.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Outside {
+    pub process: ProcessId,
+    /// Lifetime less waiting, ns; and that as it is attributed.
+    pub busy_ns: i64,
+    pub busy_attributed_ns: i64,
+    /// Time blocked, ns; and that as it is attributed.
+    pub wait_ns: i64,
+    pub wait_attributed_ns: i64,
+}
+
+impl Outside {
+    fn new(task: &Task, per_wait: f64) -> Self {
+        let life_ns = (task.end_ns - task.start_ns).max(0);
+        let wait_ns = task.blocked_ns.clamp(0, life_ns);
+        Self {
+            process: task.process,
+            busy_ns: life_ns - wait_ns,
+            busy_attributed_ns: task.criticality_ns,
+            wait_ns,
+            wait_attributed_ns: (wait_ns as f64 * per_wait) as i64,
+        }
+    }
+}
+
+/// What an instant of a thread that waits is attributed, on average over the recording: lifetimes are divided by the number of
+/// active threads, waits among them. Where no calls were recorded none are: criticality has only what was active.
+fn per_waiting_ns(profile: &Profile) -> f64 {
+    let (all, divided) = profile.sched.parallelism.iter().fold((0.0, 0.0), |(all, divided), level| {
+        let ns = level.ns.max(0) as f64;
+        (all + ns, divided + ns / f64::from(level.n.max(1)))
+    });
+    match (profile.threads.is_empty(), all > 0.0) {
+        (true, _) => 0.0,
+        (false, true) => divided / all,
+        (false, false) => 1.0,
+    }
+}
+
+fn pid_of(profile: &Profile, process: ProcessId) -> i32 {
+    profile.processes.get(process as usize).map_or(0, |process| process.pid)
+}
+
+/// What the scheduler saw, and whose row each is, if it is that of a thread whose calls were recorded.
+fn tasks_of<'a>(rows: &[ThreadRow], profile: &'a Profile) -> Vec<(&'a Task, Option<usize>)> {
+    let mut known: FxHashMap<(i32, i32), Vec<usize>> = FxHashMap::default();
+    for (at, row) in rows.iter().enumerate() {
+        known.entry((row.process, row.tid)).or_default().push(at);
+    }
+    let mut taken = vec![false; rows.len()];
+    let mut row_of = |task: &Task| {
+        let shared = |row: &ThreadRow| row.end_ns().min(task.end_ns) - row.start_ns.max(task.start_ns);
+        let same = known.get(&(pid_of(profile, task.process), task.tid)).into_iter().flatten().copied();
+        let same = same.filter(|at| shared(&rows[*at]) >= 0 && !taken[*at]).max_by_key(|at| shared(&rows[*at]));
+        same.inspect(|&at| taken[at] = true)
+    };
+    profile.sched.tasks.iter().map(|task| (task, row_of(task))).collect()
 }
 
 /// Threads whose calls were recorded, in the order of their ids.
@@ -128,14 +191,13 @@ fn with_calls(
     executable: impl Fn(ProcessId) -> String,
 ) -> Vec<ThreadRow> {
     let timed = profile.meta.timing != Timing::Count;
-    let pid = |process: ProcessId| profile.processes.get(process as usize).map_or(0, |process| process.pid);
     let mut threads: Vec<_> = profile.threads.iter().filter(|thread| is_chosen(thread.process)).collect();
-    threads.sort_by_key(|thread| (pid(thread.process), thread.tid, thread.start_ns));
+    threads.sort_by_key(|thread| (pid_of(profile, thread.process), thread.tid, thread.start_ns));
     let mut rows: Vec<ThreadRow> = Vec::with_capacity(threads.len());
     let mut program = None;
     for thread in threads {
         let mut row = ThreadRow {
-            process: pid(thread.process),
+            process: pid_of(profile, thread.process),
             tid: thread.tid,
             name: thread.name.clone(),
             group: thread.group.clone(),
@@ -179,40 +241,30 @@ fn add_scheduled(
     let exact = profile.meta.criticality.as_ref().is_some_and(|session| !session.estimate);
     // An estimate from counts alone knows no waits.
     let sampled = profile.meta.collectors.iter().any(|name| name == "samples");
-    let mut known: FxHashMap<(i32, i32), Vec<usize>> = FxHashMap::default();
-    for (at, row) in rows.iter().enumerate() {
-        known.entry((row.process, row.tid)).or_default().push(at);
-    }
-    let pid = |process: ProcessId| profile.processes.get(process as usize).map_or(0, |process| process.pid);
-    let mut taken = vec![false; rows.len()];
-    for task in profile.sched.tasks.iter().filter(|task| is_chosen(task.process)) {
-        let process = pid(task.process);
-        let shared = |row: &ThreadRow| row.end_ns().min(task.end_ns) - row.start_ns.max(task.start_ns);
-        let same = known.get(&(process, task.tid)).into_iter().flatten().copied();
-        let same = same.filter(|at| shared(&rows[*at]) >= 0 && !taken[*at]).max_by_key(|at| shared(&rows[*at]));
+    let per_wait = per_waiting_ns(profile);
+    for (task, same) in tasks_of(rows, profile).into_iter().filter(|(task, _)| is_chosen(task.process)) {
+        let process = pid_of(profile, task.process);
         let at = same.unwrap_or_else(|| {
+            let outside = Outside::new(task, per_wait);
             rows.push(ThreadRow {
                 process,
                 tid: task.tid,
                 name: task.name.clone(),
                 group: task.group.clone(),
                 start_routine: String::new(),
-                wall_ns: task.end_ns - task.start_ns,
-                busy_ns: Some(task.end_ns - task.start_ns - task.blocked_ns),
-                wait_ns: Some(task.blocked_ns),
+                wall_ns: outside.busy_ns + outside.wait_ns,
+                busy_ns: Some(outside.busy_ns),
+                wait_ns: Some(outside.wait_ns),
                 calls: None,
                 on_cpu_ns: None,
                 runnable_ns: None,
                 blocked_ns: None,
-                attributed_ns: task.criticality_ns,
+                attributed_ns: outside.busy_attributed_ns + outside.wait_attributed_ns,
                 executable: executable(task.process),
                 start_ns: task.start_ns,
             });
             rows.len() - 1
         });
-        if let Some(taken) = taken.get_mut(at) {
-            *taken = true;
-        }
         let row = &mut rows[at];
         if exact {
             // Before the agent is there, and after it has gone, the scheduler alone sees the thread.

@@ -85,10 +85,11 @@ pub fn totals(profile: &Profile) -> Totals {
 impl Totals {
     /// Sums, given the number of distinct flows.
     pub(crate) fn new(profile: &Profile, flows: usize) -> Self {
+        let (threads, outside) = crate::thread::outside(profile);
         let mut totals = Self {
             wall_ns: wall_ns(profile),
             ended: has_ended(profile),
-            threads: crate::thread::number(profile),
+            threads,
             processes: profile.processes.iter().map(|process| process.pid).collect::<FxHashSet<_>>().len() as i64,
             flows: flows as i64,
             scheduled: scheduled(profile),
@@ -98,6 +99,11 @@ impl Totals {
         for thread in &profile.threads {
             totals.lifetime_ns += thread.wall_ns;
             totals.attributed_ns += thread.attributed_ns;
+            totals.busy_ns += thread.busy_ns;
+        }
+        for thread in &outside {
+            totals.lifetime_ns += thread.busy_ns + thread.wait_ns;
+            totals.attributed_ns += thread.busy_attributed_ns + thread.wait_attributed_ns;
             totals.busy_ns += thread.busy_ns;
         }
         let mut timeable = false;

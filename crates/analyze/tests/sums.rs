@@ -3,7 +3,9 @@
 use proptest::prelude::*;
 use transect_analyze::synthetic::{Call, ProfileBuilder, ThreadSpec};
 use transect_analyze::{CutDimensions, Selection, components, flows, threads, totals};
-use transect_profile_model::{ApiClass, Profile};
+use transect_profile_model::{
+    ApiClass, CallStack, Origin, Parallelism, Profile, SchedSample, Space, StackFrame, Task, TimedSample,
+};
 
 const LIBRARIES: [&str; 4] = ["/lib/liba.so", "/lib/libb.so", "/usr/lib/liba.so", "/lib/libc.so.6"];
 
@@ -109,4 +111,65 @@ proptest! {
         prop_assert_eq!(view.threads.iter().map(|row| row.busy_ns).sum::<Option<i64>>(), view.groups.iter().map(|g| g.busy_ns).sum::<Option<i64>>());
         prop_assert_eq!(view.groups.iter().map(|group| group.threads).sum::<i64>(), profile.threads.len() as i64);
     }
+}
+
+/// A script waits for a static program, in which no agent can be: the scheduler alone tells of that one's thread.
+#[test]
+fn a_program_without_recorded_calls_has_its_time_among_the_others() {
+    const MS: i64 = 1_000_000;
+    let wait = Call::new(2, "wait4", 1, 900 * MS).class(ApiClass::Wait);
+    let shell = ThreadSpec { name: "sh".into(), group: "main".into(), own_ns: 100 * MS, active: 1, calls: vec![wait] };
+    let builder = ProfileBuilder::new("/bin/sh", &["/opt/static", "/lib/libc.so.6"]).thread(shell);
+    let mut profile = builder.process("/opt/static").build();
+    let task = |process, tid, start_ns, running_ns, runnable_ns, blocked_ns| Task {
+        process,
+        tid,
+        start_ns,
+        end_ns: start_ns + running_ns + runnable_ns + blocked_ns,
+        criticality_ns: running_ns + runnable_ns,
+        running_ns,
+        runnable_ns,
+        blocked_ns,
+        ..Task::default()
+    };
+    profile.sched.tasks =
+        vec![task(0, 4000, 0, 100 * MS, 0, 900 * MS), task(1, 4100, 50 * MS, 800 * MS, 40 * MS, 20 * MS)];
+    profile.sched.parallelism =
+        vec![Parallelism { process: None, n: 0, ns: 60 * MS }, Parallelism { process: None, n: 1, ns: 940 * MS }];
+    let frame = StackFrame {
+        function: "crunch".into(),
+        component: Some(1),
+        file: String::new(),
+        line: 0,
+        inlined: false,
+        space: Space::User,
+    };
+    profile.sched.frames = vec![frame];
+    profile.sched.stacks = vec![CallStack { frames: vec![0], complete: true, linked: 0 }];
+    let moment = |at: i64| TimedSample { task: 1, stack: 0, time_ns: at * MS, period_ns: MS };
+    profile.sched.moments = (60..860).map(moment).collect();
+    profile.sched.samples = vec![SchedSample {
+        task: 1,
+        stack: 0,
+        n: 1,
+        origin: Origin::Sample,
+        samples: 800,
+        criticality_ns: 840 * MS,
+        active_ns: 840 * MS,
+        spin: false,
+    }];
+
+    let rows = components(&profile, &Selection::default());
+    let row = rows.iter().find(|row| row.component == "static").unwrap();
+    assert_eq!((row.self_ns, row.wait_ns), (Some(840 * MS), Some(20 * MS)));
+    assert_eq!((row.on_cpu_ns, row.runnable_ns), (Some(800 * MS), Some(40 * MS)));
+    let lifetime: i64 = rows.iter().map(|row| row.self_ns.unwrap() + row.wait_ns.unwrap()).sum();
+    let totals = totals(&profile);
+    assert_eq!((lifetime, totals.lifetime_ns, totals.busy_ns), (1860 * MS, 1860 * MS, 940 * MS));
+    let percent: f64 = rows.iter().map(|row| row.self_percent.unwrap() + row.wait_percent.unwrap()).sum();
+    assert!((percent - 100.0).abs() < 0.01, "{percent}");
+
+    let view = threads(&profile, &Selection::default());
+    let attributed: i64 = view.threads.iter().map(|row| row.attributed_ns).sum();
+    assert_eq!((view.threads.len(), attributed), (2, totals.attributed_ns), "shares add up to the whole");
 }

@@ -1,7 +1,9 @@
 //! Cuts through whole profiles: rows add up to what is known exactly, by whatever dimensions.
 
+use std::collections::BTreeMap;
+
 use proptest::prelude::*;
-use transect_analyze::synthetic::{feature_packer, image_server, scheduled_compressor};
+use transect_analyze::synthetic::{feature_packer, image_server, scheduled_compressor, walked_proxy};
 use transect_analyze::{
     CallNode, CutDimension, CutDimensions, CutError, CutFilter, CutKey, CutMeasure, CutQuery, CutReading, CutRow,
     CutView, CutViewKind, MOST_CUT_PARTS, Selection, StateTimes, criticality, cut, cut_columns, cut_view,
@@ -353,6 +355,34 @@ fn system_calls_are_exact_where_they_were_counted() {
     let part = CutQuery { from_ns: Some(0), ..query };
     let CutReading::SystemCalls(rows) = reading(&profile, CutViewKind::SystemCalls, &part) else { panic!() };
     assert!(rows.iter().all(|row| !row.exact), "of a part nothing was counted");
+}
+
+#[test]
+fn the_whole_of_a_system_call_is_no_less_than_its_beginning_that_was_counted() {
+    let mut profile = scheduled_compressor(5_000, 20);
+    let query = query("", "time");
+    let times = |profile: &Profile| {
+        let CutReading::SystemCalls(rows) = reading(profile, CutViewKind::SystemCalls, &query) else { panic!() };
+        rows.into_iter().map(|row| (row.system_call, (row.calls, row.total_ns, row.states))).collect::<BTreeMap<_, _>>()
+    };
+    let sampled = times(&profile);
+    let (_, total_ns, states) = sampled["fsync"];
+    let call = |name: &str, on_ns, blocked_ns| WalkSystemCall {
+        group: 0,
+        name: name.to_owned(),
+        calls: 10,
+        on_ns,
+        runnable_ns: 0,
+        blocked_ns,
+    };
+    profile.walk.system_calls = vec![call("fsync", 0, states.blocked_ns + 7), call("getpid", 1, 0)];
+    let mut session = walked_proxy().meta.walk.unwrap();
+    session.system_calls_until_ns = Some(1_000);
+    profile.meta.walk = Some(session);
+    let all = times(&profile);
+    assert_eq!((all["fsync"].0, all["fsync"].1), (None, total_ns + 7));
+    assert_eq!(all["getpid"].1, 1, "which no sample met");
+    assert_eq!(all.len(), sampled.len() + 1);
 }
 
 /// Without privileges it is looked at waits now and then: the sums of the others have an interval, and time of which nobody saw

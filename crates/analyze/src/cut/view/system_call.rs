@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use transect_profile_model::Profile;
+use transect_profile_model::{Profile, WalkSystemCall};
 
 use super::super::stretch::{State, is_estimate};
 use super::super::{CutDimension, CutError, CutKey, CutQuery, cut};
@@ -37,12 +37,25 @@ pub const NOT_SEEN: &str = "[not seen]";
 /// Less of it is what rounding left, ns.
 const LEAST_NOT_SEEN: i64 = 1000;
 
+/// Time by state of the calls that were counted, by name.
+fn by_name(counted: &[WalkSystemCall]) -> BTreeMap<&str, StateTimes> {
+    let mut sums: BTreeMap<&str, StateTimes> = BTreeMap::new();
+    for call in counted {
+        let states = sums.entry(&call.name).or_default();
+        states.on_cpu_ns += call.on_ns;
+        states.runnable_ns += call.runnable_ns;
+        states.blocked_ns += call.blocked_ns;
+    }
+    sums
+}
+
 /// System calls of the profile, by total time.
 pub(super) fn system_calls(profile: &Profile, query: &CutQuery) -> Result<Vec<SystemCallRow>, CutError> {
     let counted = &profile.walk.system_calls;
     // Where they come too fast, only those of the beginning are counted.
     let all_counted = profile.meta.walk.as_ref().is_none_or(|walk| walk.system_calls_until_ns.is_none());
-    let whole = all_counted && query.filter.is_none() && query.from_ns.is_none() && query.to_ns.is_none();
+    let unlimited = query.filter.is_none() && query.from_ns.is_none() && query.to_ns.is_none();
+    let whole = all_counted && unlimited;
     let looked = is_estimate(profile);
     let mut rows: BTreeMap<String, SystemCallRow> = BTreeMap::new();
     let mut intervals: BTreeMap<String, (i64, i64)> = BTreeMap::new();
@@ -84,12 +97,20 @@ pub(super) fn system_calls(profile: &Profile, query: &CutQuery) -> Result<Vec<Sy
             let states = &mut rows.entry(name.to_owned()).or_insert_with(|| empty(name, None)).states;
             states.add_named(state, row.value);
         }
+        // The whole is no less than its beginning, which was counted exactly, whatever samples met.
+        for (name, part) in by_name(counted).into_iter().filter(|_| unlimited) {
+            let states = &mut rows.entry(name.to_owned()).or_insert_with(|| empty(name, None)).states;
+            states.on_cpu_ns = states.on_cpu_ns.max(part.on_cpu_ns);
+            states.runnable_ns = states.runnable_ns.max(part.runnable_ns);
+            states.blocked_ns = states.blocked_ns.max(part.blocked_ns);
+        }
     }
     let mut rows: Vec<SystemCallRow> = rows.into_values().collect();
     for row in &mut rows {
         row.total_ns = row.states.total();
         let exact = (row.total_ns, row.total_ns);
-        (row.total_ns_low, row.total_ns_high) = intervals.get(&row.system_call).copied().unwrap_or(exact);
+        let (low, high) = intervals.get(&row.system_call).copied().unwrap_or(exact);
+        (row.total_ns_low, row.total_ns_high) = (low, high.max(row.total_ns));
     }
     rows.sort_by_key(|row| (std::cmp::Reverse(row.total_ns), std::cmp::Reverse(row.calls)));
     Ok(rows)

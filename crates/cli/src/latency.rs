@@ -7,9 +7,11 @@ use transect_analyze::Selection;
 use transect_binary_info::Object;
 use transect_probe_plan::{FunctionTable, near_names};
 use transect_profile_model::{LatencySampling, LossKind, Metric, Profile};
-use transect_record::latency::{DEFAULT_BUDGET, DEFAULT_EPOCH, LatencyOutcome, LatencySettings, LatencyTarget, record};
+use transect_record::latency::{
+    DEFAULT_BUDGET, DEFAULT_EPOCH, LatencyOutcome, LatencySettings, LatencyTarget, Unmatched, record,
+};
 use transect_record::machine_time::MachineTime;
-use transect_record::{Recorded, Snapshot, executed_names};
+use transect_record::{RecordError, Recorded, Snapshot, executed_names};
 use transect_report::html;
 use transect_report::html::PageReport;
 
@@ -47,14 +49,18 @@ pub fn latency(arguments: &LatencyArguments, config: &Config) -> Result<u8, Fail
     let machine = MachineTime::watch();
     let mut snapshot = |profile: &Profile| drop(transect_profile_store::write(&folder, profile));
     let mut outcome = measure(&settings, &mut snapshot)?;
+    let status = outcome.status.map_or(0, |status| u8::try_from(status & 0xff).unwrap_or(u8::MAX));
+    let failed = Failure::after_run(status);
+    if outcome.ended_before {
+        return Err(failed(RecordError::EndedBefore { what: "its functions had probes" }.into()));
+    }
     machine.note(&mut outcome.profile);
     executed_names::apply(&mut outcome.profile);
     let unmatched = outcome.profile.meta.latency.as_ref().is_none_or(|session| session.probes_installed == 0);
+    let asked = Asked { functions: &arguments.functions, components: &arguments.component, hot: arguments.hot };
     if unmatched && stream == Stream::Stdout {
-        return Err(Failure::NoFunction(no_function(arguments, &program)));
+        return Err(Failure::NoFunction(asked.no_function(arguments, &program)));
     }
-    let status = outcome.status.map_or(0, |status| u8::try_from(status & 0xff).unwrap_or(u8::MAX));
-    let failed = Failure::after_run(status);
     keep(&outcome, &folder).map_err(&failed)?;
     // A program that has ended well does not make a mistake in the patterns a success.
     let status = if unmatched && is_chosen(arguments) { status.max(NOTHING_MATCHED) } else { status };
@@ -70,7 +76,9 @@ pub fn latency(arguments: &LatencyArguments, config: &Config) -> Result<u8, Fail
     let replaced = outcome.profile.loss.iter().filter(|loss| loss.what == LossKind::ReplacedPrograms);
     replaced.for_each(|loss| output::say(&format!("{}: {}", loss.place, loss.reason)));
     if unmatched {
-        output::say(&no_function(arguments, &program));
+        output::say(&asked.no_function(arguments, &program));
+    } else {
+        asked_in_vain(&outcome.unmatched).for_each(|asked| output::say(&asked.no_function(arguments, &program)));
     }
     if !arguments.quiet {
         output::say(&format!("the profile is {}", folder.display()));
@@ -175,37 +183,55 @@ fn is_chosen(arguments: &LatencyArguments) -> bool {
     !arguments.functions.is_empty() || !arguments.component.is_empty()
 }
 
-/// Why nothing was measured, with names that are written much like what was asked for.
-fn no_function(arguments: &LatencyArguments, program: &Path) -> String {
-    let mut chosen: Vec<String> = arguments.functions.iter().map(|glob| format!("--functions '{glob}'")).collect();
-    chosen.extend(arguments.component.iter().map(|glob| format!("--component '{glob}'")));
-    chosen.extend(arguments.hot.then(|| "--hot".to_owned()));
-    if chosen.is_empty() {
-        return "no function of the program could get a probe".to_owned();
-    }
-    let object = arguments.pid.first().map_or_else(
-        || transect_binary_info::inspect_launch(program).map(|target| target.object).ok(),
-        |pid| Some(PathBuf::from(format!("/proc/{pid}/exe"))),
-    );
-    let object = object.and_then(|path| Object::open(path).ok());
-    let near = object.map(|object| near(arguments, &object, program)).unwrap_or_default();
-    format!("no function that a probe can stand at matches {}{near}; see `transect probe list`", chosen.join(" "))
+/// What was asked for.
+#[derive(Debug, Clone, Copy, Default)]
+struct Asked<'a> {
+    functions: &'a [String],
+    components: &'a [String],
+    hot: bool,
 }
 
-fn near(arguments: &LatencyArguments, object: &Object, program: &Path) -> String {
-    let mut said = String::new();
-    let table = FunctionTable::of(object);
-    let names: Vec<String> =
-        arguments.functions.iter().flat_map(|wanted| near_names(wanted, table.functions())).collect();
-    if !names.is_empty() {
-        said.push_str(&format!("; the program has {}", names.join(", ")));
+/// Of several patterns, each that matched nothing.
+fn asked_in_vain(unmatched: &Unmatched) -> impl Iterator<Item = Asked<'_>> {
+    let one = std::slice::from_ref;
+    let functions = unmatched.functions.iter().map(move |glob| Asked { functions: one(glob), ..Asked::default() });
+    let components = unmatched.components.iter().map(move |glob| Asked { components: one(glob), ..Asked::default() });
+    functions.chain(components)
+}
+
+impl Asked<'_> {
+    /// Why nothing was measured, with names that are written much like what was asked for.
+    fn no_function(&self, arguments: &LatencyArguments, program: &Path) -> String {
+        let mut chosen: Vec<String> = self.functions.iter().map(|glob| format!("--functions '{glob}'")).collect();
+        chosen.extend(self.components.iter().map(|glob| format!("--component '{glob}'")));
+        chosen.extend(self.hot.then(|| "--hot".to_owned()));
+        if chosen.is_empty() {
+            return "no function of the program could get a probe".to_owned();
+        }
+        let object = arguments.pid.first().map_or_else(
+            || transect_binary_info::inspect_launch(program).map(|target| target.object).ok(),
+            |pid| Some(PathBuf::from(format!("/proc/{pid}/exe"))),
+        );
+        let object = object.and_then(|path| Object::open(path).ok());
+        let near = object.map(|object| self.near(&object, program)).unwrap_or_default();
+        format!("no function that a probe can stand at matches {}{near}; see `transect probe list`", chosen.join(" "))
     }
-    if !arguments.component.is_empty() {
-        let own = program.file_name().map(|name| name.to_string_lossy().into_owned());
-        let all: Vec<String> = own.into_iter().chain(object.needed().iter().cloned()).collect();
-        said.push_str(&format!("; its components are {} and what these need", all.join(", ")));
+
+    fn near(&self, object: &Object, program: &Path) -> String {
+        let mut said = String::new();
+        let table = FunctionTable::of(object);
+        let names: Vec<String> =
+            self.functions.iter().flat_map(|wanted| near_names(wanted, table.functions())).collect();
+        if !names.is_empty() {
+            said.push_str(&format!("; the program has {}", names.join(", ")));
+        }
+        if !self.components.is_empty() {
+            let own = program.file_name().map(|name| name.to_string_lossy().into_owned());
+            let all: Vec<String> = own.into_iter().chain(object.needed().iter().cloned()).collect();
+            said.push_str(&format!("; its components are {} and what these need", all.join(", ")));
+        }
+        said
     }
-    said
 }
 
 fn show(

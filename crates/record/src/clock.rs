@@ -83,6 +83,18 @@ impl Clock {
         Clock { start: ClockReading::now(), started_unix_ns: unix.as_nanos() as i64 }
     }
 
+    /// Starts it as if that had been so long ago.
+    pub fn start_after(passed: Duration) -> Clock {
+        let mut clock = Clock::start();
+        if !passed.is_zero() {
+            let ns = passed.as_nanos() as u64;
+            clock.start.ticks = clock.start.ticks.saturating_sub((ns as f64 * clock.rate()) as u64);
+            clock.start.ns = clock.start.ns.saturating_sub(ns);
+            clock.started_unix_ns -= ns.cast_signed();
+        }
+        clock
+    }
+
     /// Time stamp at the start.
     pub fn epoch(&self) -> u64 {
         self.start.ticks

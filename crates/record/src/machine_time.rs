@@ -49,7 +49,8 @@ impl MachineTime {
     }
 
     fn note_overhead(&self, meta: &mut Meta) {
-        let launched = !meta.command.is_empty();
+        // What was running has a command too, but its end is not ours to know.
+        let launched = !meta.command.is_empty() && meta.exit_status.is_some();
         let overhead = meta.overhead.get_or_insert_default();
         overhead.recorder_ns = own_ns();
         // Nobody waits for the recorder where it comes to a process that runs.

@@ -106,6 +106,54 @@ fn text_goes_to_stderr_and_quiet_is_quiet_needs_ptrace() {
     let none = ["latency", "--functions", "no_such_*", "-o", "c.transect", "--", worker];
     let message = predicate::str::contains("no function that a probe can stand at matches --functions 'no_such_*'");
     sandbox.transect(&none).assert().code(7).stderr(message);
+    // Of several patterns each that matches nothing is named, and is no mistake of the others.
+    let some = ["latency", "-q", "--functions", "*_work", "--functions", "no_such_*", "-o", "d.transect", "--", worker];
+    let message =
+        "transect: no function that a probe can stand at matches --functions 'no_such_*'; see `transect probe list`\n";
+    sandbox.transect(&some).assert().code(7).stderr(message);
+}
+
+/// What placing the probes took is told beside the program's time, not in it.
+#[test]
+fn the_wall_time_is_the_programs_needs_ptrace() {
+    let sandbox = Sandbox::new();
+    if worker(&sandbox, "the_wall_time_is_the_programs").is_none() {
+        return;
+    }
+    judged("time of start and end", || {
+        let _ = std::fs::remove_dir_all(sandbox.path("p.transect"));
+        let begun = Instant::now();
+        sandbox.transect(&["latency", "-q", "-o", "p.transect", "--", "sleep", "0.3"]).assert().success();
+        let all_ns = begun.elapsed().as_nanos() as i64;
+        let meta = std::fs::read(sandbox.path("p.transect/meta.json")).unwrap();
+        let meta: Value = serde_json::from_slice(&meta).unwrap();
+        let (wall_ns, overhead) = (meta["wall_ns"].as_i64().unwrap(), &meta["overhead"]);
+        let around_ns = overhead["start_ns"].as_i64().unwrap() + overhead["end_ns"].as_i64().unwrap();
+        assert!(wall_ns >= 300_000_000 && wall_ns + around_ns <= all_ns, "{wall_ns} + {around_ns} of {all_ns}");
+        let own = wall_ns - 300_000_000 < around_ns / 2;
+        if own { Ok(()) } else { Err(format!("{wall_ns} + {around_ns} of {all_ns}")) }
+    });
+}
+
+#[test]
+fn a_program_that_ends_before_it_has_probes_is_said_to_needs_ptrace() {
+    let sandbox = Sandbox::new();
+    if worker(&sandbox, "a_program_that_ends_before_it_has_probes").is_none() {
+        return;
+    }
+    // The loader runs it, before the program's first own instruction.
+    let ends = "#include <signal.h>\n__attribute__((constructor)) static void end(void) { raise(SIGTERM); }\n";
+    let library = sandbox.path("libends.so");
+    let built =
+        |more: &[&str]| Command::new("cc").args(more).current_dir(sandbox.path(".")).status().unwrap().success();
+    sandbox.write("ends.c", ends);
+    assert!(built(&["-shared", "-fPIC", "-o", library.to_str().unwrap(), "ends.c"]));
+    sandbox.write("main.c", "int main(void) { return 0; }\n");
+    assert!(built(&["-o", "ends", "main.c", "-Wl,--no-as-needed", library.to_str().unwrap()]));
+    let message =
+        "transect: the program ended before its functions had probes; the command itself ended with status 143\n";
+    sandbox.transect(&["latency", "-q", "-o", "p.transect", "--", "./ends"]).assert().code(143).stderr(message);
+    assert!(!sandbox.path("p.transect").exists());
 }
 
 #[test]
@@ -139,6 +187,9 @@ fn measures_a_running_process_and_lets_it_run_on_needs_ptrace() {
     let json: Value = serde_json::from_slice(&json.stdout).unwrap();
     assert_eq!(rows(&json).len(), 2);
     assert_eq!(json["meta"]["exit_status"], Value::Null);
+    let around = &json["meta"]["overhead"];
+    assert_eq!((&around["start_ns"], &around["end_ns"]), (&Value::from(0), &Value::from(0)), "nobody waited for it");
+    assert!(json["meta"]["wall_ns"].as_i64().unwrap() >= 1_000_000_000, "{}", json["meta"]);
     assert_eq!(none.status.code(), Some(1), "{}", String::from_utf8_lossy(&none.stderr));
     assert!(String::from_utf8_lossy(&none.stderr).contains("no_such_function") && none.stdout.is_empty());
 }

@@ -17,6 +17,8 @@ use crate::machine;
 pub struct Facts<'a> {
     pub settings: &'a LatencySettings,
     pub clock: &'a Clock,
+    /// For how long it was measured, ns.
+    pub wall_ns: i64,
     pub reading: Reading,
     pub finished: Vec<Finished>,
     /// Processes without measurement: (which, why).
@@ -34,7 +36,9 @@ pub struct Facts<'a> {
 pub fn assemble(facts: Facts<'_>) -> Profile {
     let rate = facts.clock.rate();
     let scale = facts.reading.scale(rate);
-    let since_start = |ticks: u64| (ticks.saturating_sub(facts.clock.epoch()) as f64 / rate).round() as i64;
+    let wall_ns = facts.wall_ns;
+    let since_start =
+        |ticks: u64| ((ticks.saturating_sub(facts.clock.epoch()) as f64 / rate).round() as i64).min(wall_ns);
     let mut tables = Tables::default();
     for finished in &facts.finished {
         tables.add(finished, &scale, since_start);
@@ -51,7 +55,6 @@ pub fn assemble(facts: Facts<'_>) -> Profile {
         }
         None => false,
     });
-    let wall_ns = facts.clock.elapsed_ns();
     let session = session(&facts, &tables, rate, scale.added());
     let overhead_ticks = session.samples as f64 * facts.reading.call.cost_ticks;
     // Whoever waits for a program waits until it has its probes.
@@ -59,7 +62,7 @@ pub fn assemble(facts: Facts<'_>) -> Profile {
     let held_ns = (facts.held_ns[1] + loading_ns) as f64 + session.total_stop_ns as f64;
     let recurring = (overhead_ticks / rate + held_ns) / wall_ns.max(1) as f64 + session.toggling_share;
     let mut overhead = Overhead { start_ns: facts.held_ns[0] as i64, ..Overhead::default() };
-    overhead.over(wall_ns - overhead.start_ns, recurring);
+    overhead.over(wall_ns, recurring);
     tables.loss.extend(facts.left_out.iter().cloned());
     for (what, why) in facts.unmeasured {
         tables.loss.push(Loss {
@@ -111,7 +114,7 @@ fn command(facts: &Facts<'_>) -> Vec<String> {
 
 fn session(facts: &Facts<'_>, tables: &Tables, rate: f64, empty_ns: f64) -> LatencySession {
     let sum = |value: fn(&Finished) -> u64| facts.finished.iter().map(value).sum::<u64>();
-    let began = facts.finished.iter().map(|f| f.span.0).min().unwrap_or(0);
+    let began = facts.finished.iter().map(|f| f.span.0).min().unwrap_or(0).max(facts.clock.epoch());
     let ended = facts.finished.iter().map(|f| f.span.1).max().unwrap_or(0);
     let measured_ns = ended.saturating_sub(began) as f64 / rate;
     let seconds = (measured_ns / 1e9).max(1e-9);

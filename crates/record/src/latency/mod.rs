@@ -23,6 +23,7 @@ pub use bucket_scale::BucketScale;
 pub(crate) use concurrent::{ConcurrentLatency, attach, merge};
 pub use settings::{DEFAULT_BUDGET, DEFAULT_EPOCH, LatencyOutcome, LatencySettings, LatencyTarget};
 pub use time_slices::TimeSlices;
+pub use wanted::Unmatched;
 
 use transect_profile_model::Profile;
 

@@ -60,6 +60,10 @@ pub(super) struct Measurement<'a> {
     /// How long programs live that were started.
     short_lived: ShortLived,
     next_epoch: Instant,
+    /// For how long it was measured, once that is over, ns.
+    wall_ns: Option<i64>,
+    /// As [`LatencyOutcome::ended_before`].
+    ended_before: bool,
     /// Another process puts back what we have attached to if we are killed.
     pub guarded: bool,
     /// For how long programs that were launched were held until they had their probes: the first, and those that it started, ns.
@@ -102,7 +106,7 @@ impl<'a> Measurement<'a> {
             agent: find_beside(PROBE_AGENT_FILE)?,
             costs: Costs { sample: reading.call.cost_ticks, arming: ARMING_FACTOR * reading.call.arming_ticks },
             reading,
-            slices: TimeSlices::new(clock.elapsed_ns(), settings.epoch.max(NARROWEST_SLICE).as_nanos() as i64),
+            slices: slices_from(clock.elapsed_ns(), settings),
             clock,
             ticks_per_ns,
             rows: Rc::default(),
@@ -114,9 +118,27 @@ impl<'a> Measurement<'a> {
             replaced: Vec::new(),
             short_lived: ShortLived::default(),
             next_epoch: Instant::now() + settings.epoch,
+            wall_ns: None,
+            ended_before: false,
             guarded: true,
             held_ns: [0; 2],
         })
+    }
+
+    /// The time of the recording counts from now on, at which what is measured has run for `ran` of it.
+    fn begin_time(&mut self, ran: Duration) {
+        self.clock = Clock::start_after(ran);
+        self.slices = slices_from(0, self.settings);
+    }
+
+    /// The time of the recording is over; what is still to be done is not part of it.
+    fn end_time(&mut self) {
+        self.wall_ns = Some(self.clock.elapsed_ns());
+    }
+
+    /// How much of that has passed, ns.
+    fn elapsed_ns(&self) -> i64 {
+        self.wall_ns.unwrap_or_else(|| self.clock.elapsed_ns())
     }
 
     /// Measures running processes until they have ended, or `lead` says that it is enough. Those of several that can't be
@@ -140,6 +162,9 @@ impl<'a> Measurement<'a> {
             Some(error) if refused == pids.len() => return Err(error),
             _ if measured.is_empty() => return Ok(()),
             _ => {}
+        }
+        if !lead.is_beside() {
+            self.begin_time(Duration::ZERO);
         }
         let end = lead.begin();
         let mut look = Instant::now();
@@ -166,6 +191,7 @@ impl<'a> Measurement<'a> {
             let until = end.map_or(self.next_epoch, |end| end.min(self.next_epoch));
             std::thread::park_timeout(until.saturating_duration_since(Instant::now()));
         }
+        self.end_time();
         self.finish_all(true);
         Ok(())
     }
@@ -241,6 +267,7 @@ impl<'a> Measurement<'a> {
         transect_binary_info::inspect_held_launch(&command[0])?;
         let mut guard = LaunchGuard::start(&self.agent);
         let mut launch = Launch::start(command, follow)?;
+        self.begin_time(Duration::ZERO);
         let status = loop {
             let left = self.next_epoch.saturating_duration_since(Instant::now());
             let event = launch.next(Some(left))?;
@@ -255,6 +282,9 @@ impl<'a> Measurement<'a> {
                 }
                 LaunchEvent::Ending { pid } => self.processes.iter_mut().for_each(|process| process.ending(pid)),
                 LaunchEvent::Ended { pid, status } => {
+                    if pid == launch.pid() {
+                        self.end_time();
+                    }
                     self.leave(pid);
                     if pid == launch.pid() {
                         break status;
@@ -267,6 +297,7 @@ impl<'a> Measurement<'a> {
         };
         // Descendants that outlive the launched process go on without us.
         self.finish_all(true);
+        self.ended_before = self.finished.is_empty() && self.unmeasured.is_empty() && status.signal().is_some();
         drop(launch);
         guard.dismiss();
         Ok(shell_status(status))
@@ -275,6 +306,8 @@ impl<'a> Measurement<'a> {
     /// A new program stands at its entry point.
     fn image(&mut self, launch: &mut Launch, target: Target) -> Result<(), RecordError> {
         let pid = target.pid();
+        // Who is held is not run meanwhile: the first one's time goes on when it is let go.
+        let ran = (self.held_ns[0] == 0).then(|| Duration::from_nanos(self.clock.elapsed_ns().cast_unsigned()));
         self.leave(pid);
         let program = std::fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
         if !self.short_lived.is_worth(&program) {
@@ -288,6 +321,7 @@ impl<'a> Measurement<'a> {
         };
         let runs = self.settings.hot && self.wanted.hot.is_none();
         if runs {
+            ran.into_iter().for_each(|ran| self.begin_time(ran));
             launch.go_on(&keeper)?;
             // Who ends sooner has no hot functions.
             self.wanted.hot = Some(super::hot::sample(&target, Duration::from_secs(1))?);
@@ -309,6 +343,7 @@ impl<'a> Measurement<'a> {
             Err(error) => self.unmeasured.push((pid.to_string(), error.to_string())),
         }
         if !runs {
+            ran.into_iter().for_each(|ran| self.begin_time(ran));
             launch.go_on(&keeper)?;
         }
         Ok(())
@@ -352,7 +387,8 @@ impl<'a> Measurement<'a> {
     }
 
     fn finish(&mut self, process: Measured, restore: bool) {
-        process.cut(&mut self.slices, self.clock.elapsed_ns());
+        let elapsed = self.elapsed_ns();
+        process.cut(&mut self.slices, elapsed);
         let finished = process.finish(restore, &self.known, self.ticks_per_ns);
         self.known.insert(finished.executable.clone());
         self.finished.push(finished);
@@ -395,7 +431,9 @@ impl<'a> Measurement<'a> {
     pub(super) fn conclude(mut self, status: Option<i32>) -> LatencyOutcome {
         let left_behind = self.finished.iter().flat_map(|process| process.left_behind.clone()).collect();
         let finished = std::mem::take(&mut self.finished);
-        LatencyOutcome { profile: self.profile(finished, status), status, left_behind }
+        let unmatched = self.wanted.unmatched();
+        let ended_before = self.ended_before;
+        LatencyOutcome { profile: self.profile(finished, status), status, left_behind, unmatched, ended_before }
     }
 
     /// The profile up to the last epoch, without source lines, which take their time. Processes go on.
@@ -409,6 +447,7 @@ impl<'a> Measurement<'a> {
         assemble(super::assemble::Facts {
             settings: self.settings,
             clock: &self.clock,
+            wall_ns: self.elapsed_ns(),
             reading: self.reading,
             finished,
             unmeasured: &self.unmeasured,
@@ -418,6 +457,11 @@ impl<'a> Measurement<'a> {
             held_ns: self.held_ns,
         })
     }
+}
+
+/// The picture of latency over time, from then on.
+fn slices_from(start_ns: i64, settings: &LatencySettings) -> TimeSlices {
+    TimeSlices::new(start_ns, settings.epoch.max(NARROWEST_SLICE).as_nanos() as i64)
 }
 
 /// As a shell gives it.

@@ -3,6 +3,8 @@ use std::time::Duration;
 
 use transect_profile_model::{LatencySampling, Metric, Profile};
 
+use super::Unmatched;
+
 /// Whose functions are measured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LatencyTarget {
@@ -59,4 +61,8 @@ pub struct LatencyOutcome {
     pub status: Option<i32>,
     /// What of ours had to stay in processes that go on, and why, in words.
     pub left_behind: Vec<String>,
+    /// Globs that matched nothing in whatever was measured.
+    pub unmatched: Unmatched,
+    /// The launched program was ended by a signal before it had its probes: nothing of it was measured.
+    pub ended_before: bool,
 }

@@ -44,6 +44,8 @@ pub enum LossKind {
     StealTime,
     /// Milliseconds in which threads wanted a CPU and had none, where it is not known in which calls.
     QueuedTime,
+    /// Milliseconds of the recording before calls were counted.
+    UncountedTime,
     /// Collectors of the default set that this machine or program does not permit.
     CollectorsLeftOut,
 }
@@ -64,6 +66,7 @@ impl LossKind {
             Self::UnrecordedThreads => "unrecorded threads",
             Self::StealTime => "milliseconds of steal time",
             Self::QueuedTime => "milliseconds without a CPU",
+            Self::UncountedTime => "milliseconds without counted calls",
             Self::CollectorsLeftOut => "collectors left out",
         }
     }
@@ -84,6 +87,7 @@ impl LossKind {
             Self::UnrecordedThreads => "unrecorded thread",
             Self::StealTime => "millisecond of steal time",
             Self::QueuedTime => "millisecond without a CPU",
+            Self::UncountedTime => "millisecond without counted calls",
             Self::CollectorsLeftOut => "collector left out",
         }
     }
@@ -103,6 +107,7 @@ impl LossKind {
             Self::UnrecordedThreads,
             Self::StealTime,
             Self::QueuedTime,
+            Self::UncountedTime,
             Self::CollectorsLeftOut,
         ]
         .into_iter()

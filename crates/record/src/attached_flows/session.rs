@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use transect_attach::AttachError;
 use transect_binary_info::PlanCache;
-use transect_profile_model::{Clock as ClockFacts, Loss, Meta, Overhead, Profile, Timing};
+use transect_profile_model::{Clock as ClockFacts, Loss, LossKind, Meta, Overhead, Profile, Timing};
 
 use super::counted::Counted;
 use super::leaving::Kept;
@@ -30,6 +30,8 @@ use crate::signals::Signals;
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// How often it is looked whether the recording is to end.
 const NAP: Duration = Duration::from_millis(10);
+/// Less than that before the first counted call is not worth a word.
+const LEAST_UNCOUNTED_MS: i64 = 20;
 
 /// What to count.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -99,6 +101,12 @@ fn count(settings: &AttachedFlowSettings, lead: &Lead<'_>) -> Result<AttachedOut
     }
     if let (true, Some(error)) = (processes.is_empty(), first_error) {
         return Err(error);
+    }
+    if lead.is_beside() {
+        session.loss.extend(uncounted(lead.clock.elapsed_ns()));
+    } else {
+        // What it took to get there is not the recording that was asked for.
+        session.clock = Clock::start();
     }
     lead.begin();
     while !lead.ends() && processes.iter().any(|process| process.rows.is_none()) {
@@ -203,6 +211,17 @@ impl<'a> OneProcess<'a> {
     }
 }
 
+/// Others recorded for so long before calls were counted.
+fn uncounted(ns: i64) -> Option<Loss> {
+    let ms = ns / 1_000_000;
+    (ms >= LEAST_UNCOUNTED_MS).then(|| Loss {
+        what: LossKind::UncountedTime,
+        place: "at the beginning".to_owned(),
+        count: ms,
+        reason: "the program's slots were being led to the agent, while other collectors recorded already".to_owned(),
+    })
+}
+
 /// A process that was left and lives is known to the end of the recording: only one that ended ends before that.
 fn to_the_end(rows: &mut Rows, now: u64) {
     rows.iter_mut().for_each(|(_, _, end)| *end = now);
@@ -239,6 +258,11 @@ impl Session<'_> {
         let mut profile = self.assembly.assemble(rows.collect(), &start, scale, self.apis, None);
         let owns: HashMap<i32, i32> = processes.iter().map(|process| (process.pid, process.own)).collect();
         threads::name(&mut profile, &owns);
+        for thread in &mut profile.threads {
+            // From before the recording's time began.
+            thread.wall_ns = thread.wall_ns.min(wall_ns - thread.start_ns).max(0);
+            thread.busy_ns = thread.busy_ns.min(thread.wall_ns);
+        }
         flow_context::forget(&mut profile);
         let spent = counting_ns(&profile.flows) * (COUNTED_NS / crate::session::COUNTED_NS);
         let time = wall_ns.max(1) as f64 * profile.threads.len().max(1) as f64;

@@ -33,7 +33,7 @@ pub struct WalkGroupRow {
 /// Part of a group's time without a CPU from which its shares say more about the machine than about the program.
 const CROWDED: f64 = 0.4;
 
-/// A thread that has so many times less than another one's is brief beside it.
+/// A thread with less than this part of another one's time, one in so many, is brief beside it.
 const BRIEF: i64 = 10;
 
 /// Groups as people ask for them: brief ones last, as of a shell's commands; those that wait for other threads or processes after

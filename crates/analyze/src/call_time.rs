@@ -20,6 +20,9 @@ const UNEVEN: f64 = 0.02;
 /// Deviation of a time in the queue, in proportion, by that of a time on a CPU.
 const QUEUE_UNSURE: f64 = 3.0;
 
+/// A time is not known that can be more than its least by this factor.
+const LEAST_SURE: f64 = 1.5;
+
 /// More of the time than this is not taken to be like the rest for being seen without a stack.
 const MOST_UNPLACED: f64 = 0.1;
 
@@ -74,6 +77,14 @@ impl Times {
         [on_cpu + active - queued as i64, runnable + queued as i64, blocked - active]
     }
 
+    /// Whether times of threads alone tell how much of `ns` in calls of theirs was on a CPU, to a third: no more than they had of it,
+    /// no less than they could not have waited. Most calls that wait are on one in the kernel, where a user's samples see nothing.
+    fn tell_on_cpu(&self, ns: i64) -> bool {
+        let least = ns as f64 - self.blocked - self.runnable;
+        let most = self.on_cpu.min(ns as f64);
+        least * LEAST_SURE >= most
+    }
+
     /// Divides other time; `None` if too little was seen of it. All that threads were active for was seen, so that what is more
     /// than that by no chance is waiting without a stack.
     pub fn divide(&self, ns: i64) -> Option<Divided> {
@@ -106,6 +117,8 @@ pub(crate) struct CallTimes {
     threads: FxHashMap<u32, Times>,
     /// There are samples of whoever made the calls.
     known: bool,
+    /// They are of user code alone, and nobody saw who was without a CPU when.
+    estimated: bool,
     /// Of components' own code, by component.
     pub components: Vec<Times>,
     /// Time on a CPU or runnable that calls through linkage tables count for the first, and in which the second's code ran,
@@ -137,6 +150,7 @@ impl CallTimes {
             return times;
         }
         times.known = true;
+        times.estimated = profile.meta.criticality.as_ref().is_some_and(|session| session.estimate);
         let mut index: FxHashMap<(ComponentId, ComponentId, &str), (u32, ApiClass)> = FxHashMap::default();
         for (flow, &number) in profile.flows.iter().zip(flow_of_row) {
             index.insert((flow.caller, flow.callee, bare_name(&flow.api)), (number, flow.class));
@@ -188,7 +202,11 @@ impl CallTimes {
         if class == ApiClass::Compute {
             return times.divide(ns);
         }
-        Some(self.threads.get(&number).map_or_else(|| times.divide_waiting(ns), |&of| times.divide_waiting_of(ns, of)))
+        let threads = self.threads.get(&number);
+        if self.estimated && !threads.is_some_and(|threads| threads.tell_on_cpu(ns)) {
+            return None;
+        }
+        Some(threads.map_or_else(|| times.divide_waiting(ns), |&of| times.divide_waiting_of(ns, of)))
     }
 
     fn add(&mut self, stack: &Read, time: Times, executable: Option<ComponentId>) {
@@ -384,5 +402,15 @@ mod tests {
         assert_eq!(Times { on_cpu: 44.0, ..Times::default() }.divide_waiting_of(785, threads), [657, 68, 60]);
         let unlimited = Times { blocked: 1000.0, ..threads };
         assert_eq!(Times { on_cpu: 44.0, ..Times::default() }.divide_waiting_of(785, unlimited), [44, 0, 741]);
+    }
+
+    #[test]
+    fn threads_that_waited_elsewhere_or_computed_tell_nothing_of_a_waiting_calls_cpu() {
+        // Computed for 360, slept for 330, was without a CPU for 70: whether 320 in sleeps were 10 or 40 on a CPU nobody knows.
+        let threads = Times { on_cpu: 360.0, runnable: 70.0, blocked: 330.0, seen: 0.0 };
+        assert!(!threads.tell_on_cpu(320));
+        // Read files that were in memory: nearly all of it was on a CPU.
+        let reads = Times { on_cpu: 900.0, runnable: 20.0, blocked: 30.0, seen: 0.0 };
+        assert!(reads.tell_on_cpu(850) && !reads.tell_on_cpu(400));
     }
 }

@@ -7,6 +7,13 @@ pub struct Overhead {
     /// Time that the program's threads spent in the agent, on a CPU or waiting for the recorder, summed over them, ns. By
     /// samples and waits where stacks were recorded, else calls times their calibrated cost.
     pub agent_ns: i64,
+    /// Of it by calibrated costs, for the agent's preparation of each process, by the wall clock, ns: more where others had the
+    /// CPUs meanwhile. Not written.
+    #[serde(skip)]
+    pub setup_ns: i64,
+    /// What timed calls cost by their calibrated cost, ns. Not written.
+    #[serde(skip)]
+    pub timed_ns: i64,
     /// The same in the kernel's programs, in interrupts for samples and for the agent's mappings, ns: events times their cost.
     pub kernel_ns: i64,
     /// CPU time of the recorder's own process, from its start until the profile was assembled, ns.

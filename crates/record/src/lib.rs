@@ -15,6 +15,7 @@ mod attributed;
 mod clock;
 mod command_line;
 mod component_rows;
+mod displaced;
 mod error;
 pub mod executed_names;
 mod extent;

@@ -23,6 +23,7 @@ use crate::arena::{Arena, Settings};
 use crate::assemble::Scale;
 use crate::attached_collector::{Asker, Orders};
 use crate::clock::{self, Clock};
+use crate::displaced::own_ns;
 use crate::error::RecordError;
 use crate::extent::Head;
 use crate::feature::FeatureSettings;
@@ -467,13 +468,26 @@ impl Session<'_> {
             expected_queue::correct(&mut profile, queues.threads());
         }
         let (timed, sampled) = self.harvest.call_ticks();
-        profile.meta.clock.timed_call_ns = timed / rate;
-        let spent = overhead_ns(&profile, sampled / rate) + self.harvest.setup_ticks() / rate;
+        // The calibration's rounds, as other calls, are timed one in so many.
+        let rounds = match self.options.timing {
+            Timing::Every { period } => f64::from(period.clamp(1, CALIBRATION_ROUNDS)),
+            _ => 1.0,
+        };
+        profile.meta.clock.timed_call_ns = timed * rounds / rate;
+        let timed_ns = timed_ns(&profile, sampled * rounds / rate);
+        let setup_ns = self.harvest.setup_ticks() / rate;
+        let spent = timed_ns + counting_ns(&profile.flows) + once_ns(&profile) + setup_ns;
         let lifetime: i64 = profile.threads.iter().map(|thread| thread.busy_ns).sum();
         // Threads that wait have no CPU, and a program that hardly runs is not delayed by more than it takes.
         let time = lifetime.min(wall_ns * profile.meta.machine.cpus.max(1) as i64).max(wall_ns).max(1);
-        profile.meta.overhead_estimate = (spent / time as f64).min(1.0);
-        profile.meta.overhead = Some(Overhead { agent_ns: spent as i64, ..Overhead::default() });
+        let own = own_ns(time as f64 - spent, timed_ns);
+        profile.meta.overhead_estimate = (1.0 - own / time as f64).clamp(0.0, 1.0);
+        profile.meta.overhead = Some(Overhead {
+            agent_ns: spent as i64,
+            setup_ns: setup_ns as i64,
+            timed_ns: timed_ns as i64,
+            ..Overhead::default()
+        });
         let refused = self.arena.header().extents_refused.load(Ordering::Relaxed);
         if refused > 0 {
             profile.loss.push(Loss {
@@ -506,13 +520,20 @@ pub(crate) fn counting_ns(flows: &[Flow]) -> f64 {
     flows.iter().map(|flow| flow.calls as f64 * each(flow)).sum()
 }
 
-/// Calls times their calibrated cost, and what each program and thread takes once. `sampled_ns`: a timed call through Rust.
-fn overhead_ns(p: &Profile, sampled_ns: f64) -> f64 {
+/// As many are in a batch: of rarer timed calls it doesn't tell the cost, which matters little.
+const CALIBRATION_ROUNDS: u32 = 16;
+
+/// Timed calls times their calibrated cost. `sampled_ns`: that of one through Rust.
+fn timed_ns(p: &Profile, sampled_ns: f64) -> f64 {
     let cost = |f: &Flow| {
         let plain = f.timed_calls == f.calls && f.class == ApiClass::Compute && f.bytes.is_none();
         let timed = if plain { p.meta.clock.timed_call_ns } else { sampled_ns };
         f.timed_calls as f64 * timed
     };
-    let once = processes_ns(&p.processes, |_| true) + p.threads.len() as f64 * THREAD_NS;
-    p.flows.iter().map(cost).sum::<f64>().max(0.0) + counting_ns(&p.flows) + once
+    p.flows.iter().map(cost).sum::<f64>().max(0.0)
+}
+
+/// What each program and thread takes once.
+fn once_ns(p: &Profile) -> f64 {
+    processes_ns(&p.processes, |_| true) + p.threads.len() as f64 * THREAD_NS
 }

@@ -124,6 +124,9 @@ const SAMPLE_NS: f64 = 2000.0;
 /// The same for a sample that needs no privileges: a copy of the stack's top is made, and an interrupt of its own.
 const USER_SAMPLE_NS: f64 = 12_000.0;
 
+/// Of the time on CPUs the agent's calibrated costs can explain this part at most: they are not known better.
+const CERTAIN_PART: f64 = 0.85;
+
 /// Waits and slices, in files.
 #[derive(Debug)]
 pub struct Timeline {
@@ -297,7 +300,8 @@ impl Gathered {
         });
         let facts = StackFacts { waited: waited.collect(), preemptions: None };
         let slept = self.slept.iter().filter_map(|(task, &ns)| Some((*rows.get(task)?, ns))).collect();
-        let agent = sampled.then(|| self.agent(&samples, &stacks));
+        let running = tasks.iter().map(|task| task.running_ns).sum();
+        let agent = sampled.then(|| self.agent(&samples, &stacks, session.busy_ns, running)).flatten();
         let interrupt_ns = interrupt.and_then(|cost| cost.join().ok().flatten()).unwrap_or(0.0);
         let tables = SchedTables {
             tasks,
@@ -335,21 +339,32 @@ impl Gathered {
         })
     }
 
-    fn agent(&self, samples: &[SchedSample], stacks: &NamedStacks) -> AgentTime {
-        let sampled = || samples.iter().filter(|sample| stacks.is_agents(sample.stack));
+    /// Of a run in which threads were active for `busy` ns, and `running` ns on CPUs altogether. `None` without samples of the timer:
+    /// those of switches have the time without a CPU, of which much is where others woke the thread.
+    fn agent(&self, samples: &[SchedSample], stacks: &NamedStacks, busy: i64, running: i64) -> Option<AgentTime> {
         let in_agent = |stack: StackNumber| stacks.row(stack).is_some_and(|row| stacks.is_agents(row));
         let waited: u64 = self.waited.iter().filter(|((_, stack), _)| in_agent(*stack)).map(|(_, (_, ns))| ns).sum();
         let idle: u64 = self.idle.iter().filter(|(stack, _)| in_agent(**stack)).map(|(_, ns)| ns).sum();
-        let counting = || sampled().filter(|sample| stacks.is_counting(sample.stack));
-        AgentTime {
-            samples: sampled().map(|sample| sample.samples).sum(),
-            counting: (
-                counting().map(|sample| sample.active_ns).sum(),
-                counting().map(|sample| sample.criticality_ns).sum(),
-            ),
-            summed_ns: sampled().map(|sample| sample.active_ns).sum::<i64>() + waited as i64,
-            wall_ns: sampled().map(|sample| sample.criticality_ns).sum::<i64>() + idle as i64,
-        }
+        let timed = |counts: &dyn Fn(&SchedSample) -> bool| {
+            let rows = samples.iter().filter(|sample| sample.origin == Origin::Sample && counts(sample));
+            rows.fold((0, 0.0), |(count, shared), row| {
+                (count + row.samples, shared + row.samples as f64 / f64::from(row.n.max(1)))
+            })
+        };
+        let all = timed(&|_| true);
+        let of_all = |part: (i64, f64)| {
+            let of = |part: f64, all: f64, ns: i64| (ns as f64 * part / all) as i64;
+            (of(part.0 as f64, all.0 as f64, running), of(part.1, all.1, busy))
+        };
+        let agents = timed(&|sample| stacks.is_agents(sample.stack));
+        let (summed_ns, wall_ns) = of_all(agents);
+        (all.0 > 0).then(|| AgentTime {
+            samples: agents.0,
+            counting: of_all(timed(&|sample| stacks.is_agents(sample.stack) && stacks.is_counting(sample.stack))),
+            summed_ns: summed_ns + waited as i64,
+            wall_ns: wall_ns + idle as i64,
+            idle_ns: idle as i64,
+        })
     }
 
     /// Rows of threads, and where each task number's is.
@@ -611,25 +626,38 @@ impl Collected {
                 samples as f64 * (SAMPLE_NS + self.interrupt_ns),
             ),
         };
-        let running: i64 = self.tables.tasks.iter().map(|task| task.running_ns).sum();
+        let sum = |ns: fn(&Task) -> i64| self.tables.tasks.iter().map(ns).sum::<i64>();
+        let (running, runnable) = (sum(|task| task.running_ns), sum(|task| task.runnable_ns));
         let overhead = profile.meta.overhead.get_or_insert_default();
         overhead.kernel_ns += (switching + sampling) as i64;
         let (busy, whole) = (self.session.busy_ns, self.session.busy_ns + self.session.idle_ns);
         let time = room_of_work(running, busy, whole, profile.meta.wall_ns);
-        let mut agent_share = None;
-        if let Some(agent) = self.agent.filter(|agent| agent.is_told(samples)) {
-            let agent = agent.without_overlap(counting_ns(&profile.flows));
-            overhead.agent_ns = agent.summed_ns;
-            // What the agent costs a program outside of its own code is in no sample of it.
-            let with_agent: HashSet<ProcessId> = profile.threads.iter().map(|thread| thread.process).collect();
-            overhead.kernel_ns += processes_ns(&profile.processes, |row| with_agent.contains(&row)) as i64;
-            agent_share = Some(agent.wall_ns as f64 / whole.max(1) as f64);
-        }
-        let whole = if whole > 0 { whole } else { profile.meta.wall_ns };
-        let working =
-            overhead.kernel_ns as f64 - switching + if agent_share.is_none() { overhead.agent_ns as f64 } else { 0.0 };
-        let share = slowdown::share(self.lives(switching, working), whole, time) + agent_share.unwrap_or(0.0);
-        profile.meta.overhead_estimate = share.clamp(0.0, 1.0);
+        let setup = overhead.setup_ns;
+        let Some(agent) = self.agent.filter(|agent| agent.is_told(samples)) else {
+            // Others had the CPUs for as much of the agent's preparation as of all that the program did.
+            let queued = setup as f64 * runnable as f64 / (running + runnable).max(1) as f64;
+            let most = CERTAIN_PART * if running > 0 { running as f64 } else { time };
+            let spent = overhead.agent_ns as f64 - queued;
+            let working = (overhead.kernel_ns as f64 - switching + spent).min(most);
+            let share = slowdown::share(
+                self.lives(switching, working),
+                if whole > 0 { whole } else { profile.meta.wall_ns },
+                time,
+            );
+            profile.meta.overhead_estimate = slowdown::possible(share, (busy, self.session.idle_ns), setup);
+            return;
+        };
+        let agent = agent.without_overlap(counting_ns(&profile.flows));
+        overhead.agent_ns = agent.summed_ns;
+        // What the agent costs a program outside of its own code is in no sample of it.
+        let with_agent: HashSet<ProcessId> = profile.threads.iter().map(|thread| thread.process).collect();
+        overhead.kernel_ns += processes_ns(&profile.processes, |row| with_agent.contains(&row)) as i64;
+        let agent_share = agent.share(overhead.timed_ns, busy, whole);
+        let working = overhead.kernel_ns as f64 - switching;
+        let others = slowdown::share(self.lives(switching, working), whole, time);
+        // Samples were taken while the agent ran, too.
+        let share = agent_share + others - agent_share * sampling / time;
+        profile.meta.overhead_estimate = slowdown::possible(share, (busy, self.session.idle_ns), agent.idle_ns);
     }
 
     /// Threads, with what was taken of their time: `switching` ns by their waits, `working` ns by how long they ran.

@@ -7,6 +7,9 @@ use std::hash::Hash;
 /// Part of a thread's life in sleeps from which nothing but its own time sets its pace.
 const MOSTLY: f64 = 0.5;
 
+/// Part of the active time that can be the recording's: programs whose every call is timed are up to 40 times slower.
+const MOST_OF_BUSY: f64 = 0.98;
+
 /// What one thread did.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ThreadLife<K> {
@@ -41,6 +44,14 @@ pub(super) fn share<K: Hash + Eq>(threads: impl IntoIterator<Item = ThreadLife<K
     others / room.max(1.0) + sleepers.into_values().map(late).sum::<f64>()
 }
 
+/// Of a `share` what is possible in a run whose threads were active for some time and idle for some, ns: no more than the active
+/// time can have been added, and what the program waited for the recorder, `held` at most. A little was the program's own.
+pub(super) fn possible(share: f64, (busy, idle): (i64, i64), held: i64) -> f64 {
+    let whole = busy + idle;
+    let most = if whole > 0 { (busy as f64 * MOST_OF_BUSY + held.min(idle) as f64) / whole as f64 } else { 1.0 };
+    share.clamp(0.0, most.min(1.0))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -58,6 +69,16 @@ mod tests {
         // The same one after the other: each is late, and the next one with it.
         let turns = (0..8).map(|_| thread("sleep", 12, 11, 0.5));
         assert!((share(turns, 100, 80.0) - 0.04).abs() < 1e-9);
+    }
+
+    #[test]
+    fn what_the_program_waited_was_not_added() {
+        // Active for 0.2 s and blocked for 0.8 s.
+        assert_eq!(possible(0.1, (200, 800), 0), 0.1);
+        assert!((possible(1.0, (200, 800), 0) - 0.196).abs() < 1e-9);
+        // Of these in waits for the recorder, 50 ms.
+        assert!((possible(1.0, (200, 800), 50) - 0.246).abs() < 1e-9);
+        assert_eq!((possible(-0.1, (200, 800), 0), possible(3.0, (0, 0), 0)), (0.0, 1.0));
     }
 
     #[test]

@@ -150,8 +150,6 @@ const SHORTEST: i64 = 20_000_000;
 
 /// Percent of the run from which on that factor is known roughly.
 const MOSTLY_COST: f64 = 50.0;
-/// What a call costs while it is calibrated may be this part of what it costs in the program.
-const CERTAIN_PART: f64 = 0.85;
 
 /// The estimated cost of measuring, in words: while the program ran, and the time of start and end.
 fn overhead(meta: &Meta) -> String {
@@ -160,7 +158,8 @@ fn overhead(meta: &Meta) -> String {
         "overhead not measurable in so short a run".to_owned()
     } else if share >= MOSTLY_COST {
         // A tenth more or less of the cost makes a factor of two of what is left.
-        format!("overhead: ran roughly {:.1} × as long", 100.0 / (100.0 - CERTAIN_PART * share.min(100.0)))
+        let factor = 100.0 / (100.0 - share.min(99.0));
+        format!("overhead: ran roughly {factor:.0$} × as long", usize::from(factor < 10.0))
     } else if share >= DISTORTED {
         format!("overhead: ran about {:.1} × as long", 100.0 / (100.0 - share.min(99.9)))
     } else if share < 0.05 {

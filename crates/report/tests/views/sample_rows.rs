@@ -40,6 +40,7 @@ pub fn meta() -> Meta {
             start_ns: 52_000_000,
             end_ns: 21_000_000,
             share: 0.0976,
+            ..Overhead::default()
         }),
         wall_ns: 12_345_678_901,
         started_unix_ns: 1_750_000_000_000_000_000,

@@ -468,13 +468,8 @@ impl Session<'_> {
             expected_queue::correct(&mut profile, queues.threads());
         }
         let (timed, sampled) = self.harvest.call_ticks();
-        // The calibration's rounds, as other calls, are timed one in so many.
-        let rounds = match self.options.timing {
-            Timing::Every { period } => f64::from(period.clamp(1, CALIBRATION_ROUNDS)),
-            _ => 1.0,
-        };
-        profile.meta.clock.timed_call_ns = timed * rounds / rate;
-        let timed_ns = timed_ns(&profile, sampled * rounds / rate);
+        profile.meta.clock.timed_call_ns = timed / rate;
+        let timed_ns = timed_ns(&profile, sampled / rate);
         let setup_ns = self.harvest.setup_ticks() / rate;
         let spent = timed_ns + counting_ns(&profile.flows) + once_ns(&profile) + setup_ns;
         let lifetime: i64 = profile.threads.iter().map(|thread| thread.busy_ns).sum();
@@ -519,9 +514,6 @@ pub(crate) fn counting_ns(flows: &[Flow]) -> f64 {
     let each = |flow: &Flow| COUNTED_NS + if flow.bytes.is_some() { BYTES_NS } else { 0.0 };
     flows.iter().map(|flow| flow.calls as f64 * each(flow)).sum()
 }
-
-/// As many are in a batch: of rarer timed calls it doesn't tell the cost, which matters little.
-const CALIBRATION_ROUNDS: u32 = 16;
 
 /// Timed calls times their calibrated cost. `sampled_ns`: that of one through Rust.
 fn timed_ns(p: &Profile, sampled_ns: f64) -> f64 {

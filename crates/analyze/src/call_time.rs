@@ -411,6 +411,6 @@ mod tests {
         assert!(!threads.tell_on_cpu(320));
         // Read files that were in memory: nearly all of it was on a CPU.
         let reads = Times { on_cpu: 900.0, runnable: 20.0, blocked: 30.0, seen: 0.0 };
-        assert!(reads.tell_on_cpu(850) && !reads.tell_on_cpu(400));
+        assert!(reads.tell_on_cpu(850) && !reads.tell_on_cpu(100));
     }
 }

@@ -352,6 +352,16 @@ fn system_calls_are_exact_where_they_were_counted() {
     profile.walk.system_calls = vec![call(0, 10), call(1, 5)];
     let CutReading::SystemCalls(rows) = reading(&profile, CutViewKind::SystemCalls, &query) else { panic!() };
     assert_eq!((rows.len(), rows[0].calls, rows[0].total_ns, rows[0].exact), (1, Some(15), 14, true));
+    // Each child returns from it once, after its wait for a CPU.
+    let clone = |group, calls, runnable_ns| WalkSystemCall {
+        name: "clone".to_owned(),
+        runnable_ns,
+        blocked_ns: 0,
+        ..call(group, calls)
+    };
+    profile.walk.system_calls = vec![clone(0, 2, 80), clone(1, 0, 9_000)];
+    let CutReading::SystemCalls(rows) = reading(&profile, CutViewKind::SystemCalls, &query) else { panic!() };
+    assert_eq!((rows.len(), rows[0].calls, rows[0].total_ns), (1, Some(2), 81), "that is not the call's time");
     let part = CutQuery { from_ns: Some(0), ..query };
     let CutReading::SystemCalls(rows) = reading(&profile, CutViewKind::SystemCalls, &part) else { panic!() };
     assert!(rows.iter().all(|row| !row.exact), "of a part nothing was counted");

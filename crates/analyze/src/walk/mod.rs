@@ -16,6 +16,7 @@ pub use chain::{WalkChainRow, WalkFrameRow};
 pub(crate) use conclusion::whole;
 pub use continuation::{WalkContinuation, WalkContinuedFrame};
 pub use group::WalkGroupRow;
+pub(crate) use step::entered;
 pub use step::{WalkStepRow, WalkSystemCallRow};
 pub use tree::{WalkTree, walk_tree};
 pub(crate) use waiting::waiting_in_words;

@@ -1,7 +1,7 @@
 use std::cmp::Reverse;
 
 use serde::Serialize;
-use transect_profile_model::{Profile, ShareMethod, Space, WalkGroupId};
+use transect_profile_model::{Profile, ShareMethod, Space, WalkGroupId, WalkSystemCall};
 
 use crate::Names;
 
@@ -81,8 +81,18 @@ pub(super) fn rows(profile: &Profile, names: &Names) -> Vec<WalkStepRow> {
     profile.walk.steps.iter().filter_map(row).collect()
 }
 
+/// Calls that return in a new thread, too.
+const MAKE_THREADS: [&str; 4] = ["clone", "clone3", "fork", "vfork"];
+
+/// System calls that their thread has entered. A new thread returns from the call that made it without having entered any: what
+/// is timed there is its wait for its first CPU, and none of the call's time.
+pub(crate) fn entered(profile: &Profile) -> impl Iterator<Item = &WalkSystemCall> {
+    let is_entered = |call: &&WalkSystemCall| call.calls > 0 || !MAKE_THREADS.contains(&call.name.as_str());
+    profile.walk.system_calls.iter().filter(is_entered)
+}
+
 pub(super) fn system_calls(profile: &Profile) -> Vec<WalkSystemCallRow> {
-    let row = |call: &transect_profile_model::WalkSystemCall| {
+    let row = |call: &WalkSystemCall| {
         let (thread_group, process) = group_and_process(profile, call.group);
         WalkSystemCallRow {
             thread_group,
@@ -95,7 +105,7 @@ pub(super) fn system_calls(profile: &Profile) -> Vec<WalkSystemCallRow> {
             blocked_ns: call.blocked_ns,
         }
     };
-    let mut rows: Vec<WalkSystemCallRow> = profile.walk.system_calls.iter().map(row).collect();
+    let mut rows: Vec<WalkSystemCallRow> = entered(profile).map(row).collect();
     rows.sort_by(|a, b| {
         let key = |row: &WalkSystemCallRow| (Reverse(row.wall_ns), Reverse(row.calls));
         key(a)

@@ -9,6 +9,7 @@ use transect_profile_model::{Profile, WalkSystemCall};
 use super::super::stretch::{State, is_estimate};
 use super::super::{CutDimension, CutError, CutKey, CutQuery, cut};
 use super::StateTimes;
+use crate::walk::entered;
 
 /// One system call.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -38,7 +39,7 @@ pub const NOT_SEEN: &str = "[not seen]";
 const LEAST_NOT_SEEN: i64 = 1000;
 
 /// Time by state of the calls that were counted, by name.
-fn by_name(counted: &[WalkSystemCall]) -> BTreeMap<&str, StateTimes> {
+fn by_name<'a>(counted: &[&'a WalkSystemCall]) -> BTreeMap<&'a str, StateTimes> {
     let mut sums: BTreeMap<&str, StateTimes> = BTreeMap::new();
     for call in counted {
         let states = sums.entry(&call.name).or_default();
@@ -51,7 +52,7 @@ fn by_name(counted: &[WalkSystemCall]) -> BTreeMap<&str, StateTimes> {
 
 /// System calls of the profile, by total time.
 pub(super) fn system_calls(profile: &Profile, query: &CutQuery) -> Result<Vec<SystemCallRow>, CutError> {
-    let counted = &profile.walk.system_calls;
+    let counted: Vec<&WalkSystemCall> = entered(profile).collect();
     // Where they come too fast, only those of the beginning are counted.
     let all_counted = profile.meta.walk.as_ref().is_none_or(|walk| walk.system_calls_until_ns.is_none());
     let unlimited = query.filter.is_none() && query.from_ns.is_none() && query.to_ns.is_none();
@@ -70,7 +71,7 @@ pub(super) fn system_calls(profile: &Profile, query: &CutQuery) -> Result<Vec<Sy
         blocked_estimated: looked && calls.is_none(),
     };
     if whole && !counted.is_empty() {
-        for call in counted {
+        for call in &counted {
             let row = rows.entry(call.name.clone()).or_insert_with(|| empty(&call.name, Some(0)));
             row.calls = row.calls.map(|calls| calls + call.calls);
             row.states.on_cpu_ns += call.on_ns;
@@ -98,7 +99,7 @@ pub(super) fn system_calls(profile: &Profile, query: &CutQuery) -> Result<Vec<Sy
             states.add_named(state, row.value);
         }
         // The whole is no less than its beginning, which was counted exactly, whatever samples met.
-        for (name, part) in by_name(counted).into_iter().filter(|_| unlimited) {
+        for (name, part) in by_name(&counted).into_iter().filter(|_| unlimited) {
             let states = &mut rows.entry(name.to_owned()).or_insert_with(|| empty(name, None)).states;
             states.on_cpu_ns = states.on_cpu_ns.max(part.on_cpu_ns);
             states.runnable_ns = states.runnable_ns.max(part.runnable_ns);

@@ -6,7 +6,7 @@ use transect_profile_model::WaitKind;
 use super::super::words::{brief, counted, percent, time};
 use super::super::{Confidence, FindingKind, FindingRow, Place, critical};
 use super::{CALLED_PART, Causes, LEAST_PERCENT, some};
-use crate::criticality::{CONTENTION, PlaceRow, is_lock_call, lets_go, public_name, takes_slowly};
+use crate::criticality::{CONTENTION, PlaceRow, PlaceWait, is_lock_call, lets_go, public_name, takes_slowly};
 use crate::{CriticalWaitRow, OtherThreadRow, WhatIfRow};
 
 /// Part of the waiting for a lock from which what is known of its holders then stands for all of it.
@@ -130,6 +130,20 @@ impl<'a> Causes<'a> {
             .filter(nearly)
             .max_by_key(|&(function, (_, depth))| (depth, function))
             .map(|(function, _)| function)
+    }
+
+    /// The part of a function in which a lock is held: of several that were inlined, the one that takes it, which others wait in.
+    pub(super) fn holder_place(&self, lock: &Lock<'_>, code: &str) -> Option<&'a PlaceRow> {
+        let parts = self.view.places.iter().filter(|place| place.function == code || place.inlined_into == code);
+        let waited = |place: &PlaceRow| {
+            let of_it = |wait: &&PlaceWait| (wait.kind, wait.object.as_str()) == (lock.kind, lock.object);
+            place.waiting.iter().filter(of_it).map(|wait| wait.ns).sum::<i64>()
+        };
+        parts
+            .clone()
+            .filter(|place| waited(place) > 0)
+            .max_by_key(|place| waited(place))
+            .or_else(|| parts.clone().next())
     }
 
     /// How long all threads held the lock, ns; `None` where its calls are not recorded, or not all: it was held while others waited.

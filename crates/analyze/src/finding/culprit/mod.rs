@@ -77,7 +77,7 @@ pub(super) fn find(view: &CriticalityView, facts: &Facts<'_>) -> Vec<FindingRow>
     // What one thread after the other does under a lock takes its time on a CPU, however many there are.
     let mut serial_ns = 0;
     for lock in &locks {
-        let holder = lock.code.and_then(|code| causes.place(code));
+        let holder = lock.code.and_then(|code| causes.holder_place(lock, code));
         // Who was woken and waits for a CPU still waits for the lock.
         let critical_ns = lock.critical_ns + lock.queued.iter().map(|(_, ns)| ns).sum::<i64>();
         // Where few wait long, they wait for work to be done, and the lock only says so.

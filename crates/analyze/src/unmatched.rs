@@ -39,8 +39,13 @@ pub fn unmatched(profile: &Profile, selection: &Selection) -> Option<Unmatched> 
         return None;
     }
     let all: BTreeSet<&str> =
-        all.iter().map(|(name, _)| name.split('(').next().unwrap_or(name)).filter(|name| !name.is_empty()).collect();
+        all.iter().map(|(name, _)| name.split('(').next().unwrap_or(name)).filter(|name| is_name(name)).collect();
     Some(Unmatched { what: "api", pattern: pattern.clone(), near: near(pattern, &all) })
+}
+
+/// Whether a row is a function's: others have words in brackets.
+fn is_name(name: &str) -> bool {
+    !name.is_empty() && !name.starts_with('[')
 }
 
 /// Functions of all collectors, with raw symbols where they are known.
@@ -95,6 +100,7 @@ mod tests {
         assert_eq!((found.what, found.near[0].as_str()), ("component", "libz.so.1"));
         let found = unmatched(&profile, &selection(None, Some("nosuchfunctionanywhere"))).unwrap();
         assert!(found.what == "api" && !found.near.is_empty());
+        assert!(!is_name("[waiting for a CPU]") && !is_name("") && is_name("inflate"));
         assert_eq!(unmatched(&profile, &selection(Some(""), None)).unwrap().what, "component");
         let names = BTreeSet::from(["__cxa_finalize", "crc32", "inflate"]);
         assert_eq!(

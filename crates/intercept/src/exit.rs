@@ -351,7 +351,7 @@ unsafe fn adapt(state: *mut ThreadState, c: *mut FlowCounters, slot: u32, ticks:
     // SAFETY: as in `fold`.
     unsafe {
         let s = &mut *state;
-        let gap = match slot::fixed_period() {
+        let gap = match slot::fixed_period_of(kind) {
             _ if slot::adaptive() => adaptive_gap(s, c, slot, ticks, now, weight),
             Some(every) => {
                 s.random = period::random(s.random);

@@ -224,7 +224,7 @@ pub fn first_period(kind: Kind) -> u32 {
     }
     match h.timing {
         _ if !kind.is_timed() => u32::MAX,
-        _ => fixed_period().unwrap_or(1),
+        _ => fixed_period_of(kind).unwrap_or(1),
     }
 }
 
@@ -232,6 +232,11 @@ pub fn first_period(kind: Kind) -> u32 {
 pub fn fixed_period() -> Option<u32> {
     let h = arena::header();
     (h.timing == TIMING_EVERY && h.every > 1 && !ALL_TIMED.load(Ordering::Relaxed)).then_some(h.every)
+}
+
+/// The same for calls of one kind. Those that wait are all timed: few of them take long, and no other tells how long.
+pub fn fixed_period_of(kind: Kind) -> Option<u32> {
+    fixed_period().filter(|_| kind.class != class::WAIT)
 }
 
 /// Whether every call is timed for now, whatever the fixed period: while it is measured what that costs.

@@ -71,7 +71,7 @@ fn descend(
             next.add(function, ns);
         }
     }
-    let around = lines_of(source, sum, chain);
+    let around = lines_at(source, sum, chain);
     let name = chain.is_empty().then(|| source.paths.functions[place as usize].name.as_str());
     let is_main = name.is_some_and(|name| name == "main" || name.ends_with("::main"));
     let calls = || name.and_then(|name| Some(source.tables.frames[frame_of(source, name)? as usize].file.as_str()));
@@ -101,7 +101,16 @@ fn descend(
 
 /// Lines seen in what was inlined along `chain`, or deeper.
 fn lines_of<'a>(source: &Source<'a>, sum: &Sum, chain: &[FunctionId]) -> FxHashSet<(&'a str, i32)> {
-    let within = |id: InliningId| source.paths.inlinings[id as usize].starts_with(chain);
+    lines(source, sum, |inlined| inlined.starts_with(chain))
+}
+
+/// Lines seen in the last function of `chain` itself, or in the place.
+fn lines_at<'a>(source: &Source<'a>, sum: &Sum, chain: &[FunctionId]) -> FxHashSet<(&'a str, i32)> {
+    lines(source, sum, |inlined| inlined == chain)
+}
+
+fn lines<'a>(source: &Source<'a>, sum: &Sum, is_it: impl Fn(&[FunctionId]) -> bool) -> FxHashSet<(&'a str, i32)> {
+    let within = |id: InliningId| is_it(&source.paths.inlinings[id as usize]);
     let frames = sum.inlinings().keys().filter(|(id, _)| within(*id)).filter_map(|(_, line)| *line);
     frames
         .filter_map(|id| source.tables.frames.get(id as usize))

@@ -20,6 +20,9 @@ const NOISE_NS: i64 = 20;
 const LEAST_PERCENT: f64 = 1.0;
 /// Median after over median before (or the other way round) that counts as a shift.
 const SHIFT_RATIO: f64 = 2.0;
+/// Medians that differ by less, ns, may do so by the probes of what the function calls, which are switched on now and then and add
+/// some hundred ns each.
+const INNER_PROBES_NS: f64 = 5_000.0;
 /// Slices needed on each side of a shift, and samples in each of them.
 const SHIFT_SLICES: usize = 4;
 const SHIFT_SAMPLES: i64 = 3;
@@ -177,7 +180,7 @@ fn shift(slices: &[&LatencySlice]) -> Option<Shift> {
     };
     let shift = Shift { at_ns: medians[at].0, before: middle_of(&medians[..at]), after: middle_of(&medians[at..]) };
     let ratio = shift.ratio();
-    if ratio.max(1.0 / ratio) < SHIFT_RATIO {
+    if ratio.max(1.0 / ratio) < SHIFT_RATIO || (shift.after - shift.before).abs() < INNER_PROBES_NS {
         return None;
     }
     let border = (shift.before.max(NOISE_NS as f64) * shift.after.max(NOISE_NS as f64)).sqrt();

@@ -345,20 +345,22 @@ impl Gathered {
         let in_agent = |stack: StackNumber| stacks.row(stack).is_some_and(|row| stacks.is_agents(row));
         let waited: u64 = self.waited.iter().filter(|((_, stack), _)| in_agent(*stack)).map(|(_, (_, ns))| ns).sum();
         let idle: u64 = self.idle.iter().filter(|(stack, _)| in_agent(**stack)).map(|(_, ns)| ns).sum();
+        // By the time that each stands for: a recording takes fewer later.
         let timed = |counts: &dyn Fn(&SchedSample) -> bool| {
             let rows = samples.iter().filter(|sample| sample.origin == Origin::Sample && counts(sample));
-            rows.fold((0, 0.0), |(count, shared), row| {
-                (count + row.samples, shared + row.samples as f64 / f64::from(row.n.max(1)))
+            rows.fold((0, 0.0, 0.0), |(count, summed, shared), row| {
+                let ns = row.active_ns as f64;
+                (count + row.samples, summed + ns, shared + ns / f64::from(row.n.max(1)))
             })
         };
-        let all = timed(&|_| true);
-        let of_all = |part: (i64, f64)| {
-            let of = |part: f64, all: f64, ns: i64| (ns as f64 * part / all) as i64;
-            (of(part.0 as f64, all.0 as f64, running), of(part.1, all.1, busy))
+        let (count, all_summed, all_shared) = timed(&|_| true);
+        let of_all = |(_, summed, shared): (i64, f64, f64)| {
+            let of = |part: f64, all: f64, ns: i64| (ns as f64 * part / all.max(1.0)) as i64;
+            (of(summed, all_summed, running), of(shared, all_shared, busy))
         };
         let agents = timed(&|sample| stacks.is_agents(sample.stack));
         let (summed_ns, wall_ns) = of_all(agents);
-        (all.0 > 0).then(|| AgentTime {
+        (count > 0).then(|| AgentTime {
             samples: agents.0,
             counting: of_all(timed(&|sample| stacks.is_agents(sample.stack) && stacks.is_counting(sample.stack))),
             summed_ns: summed_ns + waited as i64,

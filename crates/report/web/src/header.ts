@@ -68,6 +68,14 @@ function timing(meta: Meta): { text: string; help: string } {
   }
 }
 
+/** From this share of the run on a factor says more. */
+const DISTORTED = 0.1;
+
+function overheadValue(share: number | null | undefined): string {
+  if (!share) return "–";
+  return share < DISTORTED ? `≈ ${percent(share)}` : `ran ${(1 / (1 - Math.min(share, 0.99))).toFixed(1)} × as long`;
+}
+
 /** What the recording cost, in words. */
 function overheadHelp(meta: Meta): string {
   const known = "Estimated share of the program's time that the measurement took while it ran";
@@ -141,7 +149,7 @@ export function pageHeader(model: Model): HTMLElement {
     ...(meta.criticality ? schedFacts(meta.criticality, model.report.criticality) : []),
     fact(
       "Overhead",
-      meta.overhead_estimate ? `≈ ${percent(meta.overhead_estimate)}` : "–",
+      overheadValue(meta.overhead_estimate),
       overheadHelp(meta),
     ),
     lost > 0

@@ -60,6 +60,12 @@ export interface LatencySession {
 
 export interface Finding {
   finding: string;
+  kind?: string;
+  /** 0 to 100, of all threads' time. */
+  percent?: number;
+  /** 0 to 100 of the wall time, at most; missing where that is not known. */
+  saves_percent?: number | null;
+  confidence?: string | null;
   evidence?: string;
   view?: string;
   next?: string;

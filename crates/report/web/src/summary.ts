@@ -47,6 +47,14 @@ function drillPlace(model: Model, row: Finding): [string, string] | undefined {
   return [hrefOf({ component }), component];
 }
 
+/** What a finding takes, as the terminal has it: in brackets where it is not known what its repair would save. */
+function weight(row: Finding): string {
+  const part = (percents: number): string => `${percents.toFixed(1)} %`;
+  if (row.kind === "nothing" || row.percent === undefined) return "";
+  if (row.saves_percent === undefined || row.saves_percent === null) return `(${part(row.percent)})`;
+  return row.confidence === "few-samples" ? `~${row.saves_percent.toFixed(0)} %` : part(row.saves_percent);
+}
+
 export function findings(model: Model): HTMLElement {
   const rows = model.report.summary;
   const items = rows.map((row) => {
@@ -54,6 +62,7 @@ export function findings(model: Model): HTMLElement {
     return h(
       "li",
       {},
+      weight(row) ? h("p", { class: "weight" }, weight(row)) : null,
       h("p", { class: "finding" }, printable(row.finding)),
       row.evidence ? h("p", { class: "evidence" }, printable(row.evidence)) : null,
       row.next || place

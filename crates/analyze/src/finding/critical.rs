@@ -265,7 +265,7 @@ pub(super) fn spinning(view: &CriticalityView) -> Option<FindingRow> {
     let place = place(view, first);
     let mut evidence = format!("{} spent waiting in a loop, mostly in {place}", time(spun));
     if let Some(worker) = &first.meanwhile {
-        evidence += &format!(", while {} worked in {}", worker.thread, worker.function);
+        evidence += &format!(", while {} was in {}", worker.thread, worker.function);
         evidence += &saving(view, &worker.function);
     }
     let code = first.meanwhile.as_ref().map_or(place, |worker| worker.function.as_str());

@@ -58,6 +58,8 @@ const READS: [&str; 6] = ["read", "readv", "recv", "recvfrom", "recvmsg", "splic
 const DRAINED_PART: f64 = 0.2;
 /// Shares of two that take turns which differ by less than this part are alike.
 const ALIKE: f64 = 0.1;
+/// Percent by which two sums of the same time may differ.
+const ROUNDING: f64 = 0.01;
 /// Threads that are active at once, below which nothing else sets the pace.
 const ALONE: f64 = 1.1;
 
@@ -217,6 +219,10 @@ impl<'a> Causes<'a> {
         let function = row.place.function.as_deref().unwrap_or_default();
         // In larger pieces, what it sends is less work for who waits for it.
         if self.feeds_others(function) || self.drains_for_others(function) || self.is_of_go(function) {
+            return;
+        }
+        // What is predicted is without what it calls.
+        if self.place(function).is_some_and(|place| row.percent > self.share(place.ns) + ROUNDING) {
             return;
         }
         let Some(saved) = critical::prediction(self.view, function, f64::INFINITY) else { return };

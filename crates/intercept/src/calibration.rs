@@ -2,24 +2,21 @@
 
 use core::sync::atomic::Ordering;
 
-use crate::{arch, exit, lock_cost, nesting, period, process, slot};
+use crate::{arch, exit, lock_cost, period, process, slot};
 
 /// Calls in a batch.
 const ROUNDS: u64 = 16;
 /// Steps of the chain: about 60 cycles, more than the reading of a clock can hide.
 const CHAIN: u32 = 8;
-/// Calls that a timed call around another one stands for.
-const STANDS_FOR: u32 = 2;
 
 /// Measures what a timed call costs and shows on this machine, on slots of our own that no report lists.
 pub(crate) fn calibrate() {
-    const TARGETS: [*const (); 6] = [
+    const TARGETS: [*const (); 5] = [
         nothing as *const (),
         nothing_1 as *const (),
         nothing_2 as *const (),
         nothing_3 as *const (),
         chain as *const (),
-        outer as *const (),
     ];
     let Some(first) = slot::reserve(TARGETS.len() as u32) else { return };
     let state = arch::thread();
@@ -53,7 +50,7 @@ pub(crate) fn calibrate() {
         // A sampled call goes through Rust and finds the branch predictor trained for others.
         let sum = || (0..4).map(|i| total(first + i)).sum::<u64>();
         let mut random = 0x1234_5678;
-        for i in 0..TARGETS.len() as u32 {
+        for i in 0..5 {
             arch::transect_flags[(first + i) as usize].store(1, Ordering::Relaxed);
         }
         let (cost, sampled) = median(|| {
@@ -84,8 +81,6 @@ pub(crate) fn calibrate() {
         // Half of what is hidden from a chain: calls that don't wait for each other overlap by as much as that.
         let hidden = (sampled + true_chain).saturating_sub(shown).min(sampled / 2) / 2;
         lock_cost::calibrate(state, chain, true_chain);
-        exit::know_sampled(sampled, hidden);
-        nesting::know_outside(outside(first + 5));
         slot::time_all(false);
         (*state).tau = tau;
         let header = (*state).header;
@@ -94,37 +89,7 @@ pub(crate) fn calibrate() {
         h.empty_call_ticks.store(empty as u32, Ordering::Relaxed);
         // The middle between a call that hides all it can and one that hides nothing.
         arch::transect_empty.store(empty.saturating_sub(hidden / 2), Ordering::Relaxed);
-    }
-}
-
-/// What timing a call costs another one of its flow around it, beside what is measured of that: the time, ticks, that seems to be
-/// that one's own although it does nothing but call.
-///
-/// # Safety
-/// The slot is [`outer`]'s, of the calling thread's own, and no such cost is known yet.
-unsafe fn outside(s: u32) -> u64 {
-    // SAFETY: see above.
-    unsafe {
-        let c = arch::counters().add(s as usize);
-        let stub = arch::stub(s);
-        let timed = core::mem::transmute::<u64, extern "C" fn(u64)>(stub);
-        let plain = core::hint::black_box(outer as extern "C" fn(u64));
-        let (own, shown) = median(|| {
-            let start = arch::ticks();
-            for _ in 0..ROUNDS {
-                plain(nothing as *const () as u64);
-            }
-            let (own, before) = (arch::ticks() - start, (*c).total.load(Ordering::Relaxed));
-            for _ in 0..ROUNDS {
-                // Only who stands for others has those inside it timed apart.
-                (*c).period.store(STANDS_FOR, Ordering::Relaxed);
-                (*c).countdown.store(0, Ordering::Relaxed);
-                timed(stub);
-            }
-            let shown = ((*c).total.load(Ordering::Relaxed) - before) / u64::from(STANDS_FOR);
-            (own / ROUNDS, shown / ROUNDS)
-        });
-        shown.saturating_sub(own)
+        exit::know_sampled(sampled, hidden);
     }
 }
 
@@ -148,13 +113,6 @@ extern "C" fn nothing_2() {
 }
 extern "C" fn nothing_3() {
     core::hint::black_box(3);
-}
-/// Calls what it is given, with nothing to call.
-extern "C" fn outer(inner: u64) {
-    if inner != 0 {
-        // SAFETY: one of the functions above, or the stub of this one.
-        unsafe { core::mem::transmute::<u64, extern "C" fn(u64)>(inner)(0) };
-    }
 }
 /// Each step waits for the one before, so that calls in a row take what their chains take.
 extern "C" fn chain(mut x: u64) -> u64 {

@@ -290,7 +290,7 @@ impl<'a> Assembler<'a> {
             all.extend(context.flows.iter().map(|(slot, c)| (number, *slot, c)));
         }
         let outermost = outermost(t, all.iter().map(|(_, _, c)| *c));
-        let room = Room::of(wall, open_wait, outermost.0, all.iter().map(|(_, _, c)| *c));
+        let room = Room::of(wall, open_wait, outermost.0, self.scale.rate, all.iter().map(|(_, _, c)| *c));
         let mut inside = flow::Inside::default();
         for (_, slot, c) in &all {
             slots.get(slot).and_then(Option::as_ref).into_iter().for_each(|named| inside.add(named, c));

@@ -18,32 +18,36 @@ pub(super) struct Room {
     excess: f64,
     /// What is left of an estimate of calls inside others.
     fit: f64,
+    /// By how much a timed call may take longer than others, ticks.
+    longer: f64,
 }
 
 impl Room {
     /// Of a thread that lived `lived` ticks, the last `open` of them in a wait that hasn't ended, and whose outermost calls
-    /// are estimated at `outermost` ticks. What is known of `flows` is no estimate and is kept.
-    pub fn of<'a>(lived: u64, open: u64, outermost: u64, flows: impl Iterator<Item = &'a Counters>) -> Self {
+    /// are estimated at `outermost` ticks. What is known of `flows` is no estimate and is kept. `rate`: ticks per ns.
+    pub fn of<'a>(lived: u64, open: u64, outermost: u64, rate: f64, flows: impl Iterator<Item = &'a Counters>) -> Self {
         let lived = lived.saturating_sub(open) as f64;
+        let longer = UNSURE_NS * rate;
         let (doubts, estimated) = flows
             .filter(|c| is_sampled(c))
-            .fold((0.0, 0.0), |(doubts, estimated), c| (doubts + doubt(c), estimated + c.own.max(0) as f64));
+            .fold((0.0, 0.0), |(doubts, estimated), c| (doubts + doubt(c, longer), estimated + c.own.max(0) as f64));
         let excess = (outermost as f64 - lived).max(0.0);
-        Room { lived, excess: excess / f64::max(doubts, 1.0), fit: (1.0 - excess / f64::max(estimated, 1.0)).max(0.0) }
+        let fit = (1.0 - excess / f64::max(estimated, 1.0)).max(0.0);
+        Room { lived, excess: excess / f64::max(doubts, 1.0), fit, longer }
     }
 
     /// A flow's own ticks and its total.
     fn fitted(self, c: &Counters, own: f64, total: f64) -> (f64, f64) {
-        let fitted = (own - self.excess * doubt(c)).max(0.0);
+        let fitted = (own - self.excess * doubt(c, self.longer)).max(0.0);
         (fitted.min(self.lived), (fitted + (total - own).max(0.0) * self.fit).min(self.lived))
     }
 }
 
-/// How far a flow's own time may be off, ticks: by chance, and by what a timed call takes longer than others.
-fn doubt(c: &Counters) -> f64 {
-    const LONGER: f64 = 0.1;
+/// How far a flow's own time may be off, ticks: by chance, and by the `longer` ticks that each timed call takes more than others,
+/// which of short calls is most of it.
+fn doubt(c: &Counters, longer: f64) -> f64 {
     let extrapolated = 1.0 - (c.timed as f64 / (c.calls as f64).max(1.0)).min(1.0);
-    half_interval(c) + LONGER * extrapolated * c.own.max(0) as f64
+    half_interval(c) + extrapolated * (longer * c.calls as f64).min(c.own.max(0) as f64)
 }
 
 /// Half of the 95 % interval of the ticks known, by the differences between timed calls.
@@ -252,7 +256,7 @@ mod tests {
     fn estimates_of_nested_calls_fit_in_their_threads_life() {
         let outer = Counters { variance: (0.0, 1.0), own: 300, ..counters(100, 10, 1200) };
         let inner = Counters { variance: (0.0, 1.0), ..counters(100, 10, 900) };
-        let room = Room::of(1000, 0, 1200, [&outer, &inner].into_iter());
+        let room = Room::of(1000, 0, 1200, 1.0, [&outer, &inner].into_iter());
         let (outer, inner) = (Times::of(&outer, 0, room, 0.0, 0.0), Times::of(&inner, 0, room, 0.0, 0.0));
         assert!((outer.total.ticks - 1000.0).abs() < 1e-6, "{outer:?}");
         assert!((outer.own.ticks - 250.0).abs() < 1e-6 && (inner.total.ticks - 750.0).abs() < 1e-6, "{inner:?}");
@@ -262,10 +266,21 @@ mod tests {
         }
     }
 
+    /// A million calls that seem to take 40 ns each beside some of 1 µs: what is too much is theirs.
+    #[test]
+    fn what_is_too_much_is_taken_from_the_shortest_calls() {
+        let short = Counters { variance: (0.0, 1.0), ..counters(1_000_000, 1000, 40_000_000) };
+        let long = Counters { variance: (0.0, 1.0), ..counters(100_000, 1000, 100_000_000) };
+        let room = Room::of(130_000_000, 0, 140_000_000, 1.0, [&short, &long].into_iter());
+        let total = |flow| Times::of(flow, 0, room, 0.0, 0.0).total.ticks;
+        let (short, long) = (total(&short), total(&long));
+        assert!((short + long - 130e6).abs() < 1e3 && (30.8e6..31.1e6).contains(&short), "{short} {long}");
+    }
+
     #[test]
     fn calls_timed_one_by_one_keep_their_time_and_the_others_fit_in_the_rest() {
         let (exact, hot) = (counters(5, 5, 700), Counters { variance: (0.0, 1.0), ..counters(100, 10, 400) });
-        let room = Room::of(1000, 0, 1100, [&exact, &hot].into_iter());
+        let room = Room::of(1000, 0, 1100, 1.0, [&exact, &hot].into_iter());
         let times = Times::of(&exact, 0, room, 0.0, 0.0);
         assert_eq!(times.total, Estimate { ticks: 700.0, interval: None });
         assert!((Times::of(&hot, 0, room, 0.0, 0.0).total.ticks - 300.0).abs() < 1e-6);
@@ -274,7 +289,7 @@ mod tests {
     #[test]
     fn wait_that_has_not_ended_is_added_as_it_is() {
         let waits = Counters { variance: (0.0, 1.0), ..counters(10, 5, 500) };
-        let times = Times::of(&waits, 600, Room::of(1000, 600, 500, [&waits].into_iter()), 0.0, 0.0);
+        let times = Times::of(&waits, 600, Room::of(1000, 600, 500, 1.0, [&waits].into_iter()), 0.0, 0.0);
         assert!((times.total.ticks - 1000.0).abs() < 1e-6, "{times:?}");
     }
 }

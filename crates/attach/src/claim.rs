@@ -24,13 +24,13 @@ pub enum Right {
 }
 
 impl Right {
-    /// The folder in `/proc/PID` whose lock stands for it: open to the same as the memory is, so that nobody else can keep a
-    /// recorder off.
-    fn folder(self) -> &'static str {
-        match self {
+    /// The folder whose lock stands for it: open to the same as the memory is, so that nobody else can keep a recorder off.
+    fn open(self, pid: i32) -> Option<File> {
+        let folder = match self {
             Self::CountCalls => "fd",
             Self::WriteCallSite => "fdinfo",
-        }
+        };
+        File::open(format!("/proc/{pid}/{folder}")).ok()
     }
 }
 
@@ -46,12 +46,12 @@ impl Claim {
     /// With the number of the process that has it. One that has ended, or can't be seen from here, is waited for until
     /// `deadline`, and has none.
     pub fn of(pid: i32, right: Right, deadline: Instant) -> Result<Option<Self>, Option<i32>> {
-        let Ok(folder) = File::open(format!("/proc/{pid}/{}", right.folder())) else { return Ok(None) };
+        let Some(folder) = right.open(pid) else { return Ok(None) };
         loop {
-            match flock(&folder, FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) => return Ok(Some(Self(folder))),
-                Err(Errno::AGAIN) => {}
-                Err(_) => return Ok(None),
+            match take_free(&folder) {
+                Some(true) => return Ok(Some(Self(folder))),
+                Some(false) => {}
+                None => return Ok(None),
             }
             let holder = holder(&folder);
             if holder.is_some() || Instant::now() > deadline {
@@ -63,15 +63,15 @@ impl Claim {
 
     /// Claims a right that others have for moments only; `None` where it can't be had within that time.
     pub(crate) fn within(pid: i32, right: Right, patience: Duration) -> Option<Self> {
-        let folder = File::open(format!("/proc/{pid}/{}", right.folder())).ok()?;
+        let folder = right.open(pid)?;
         let deadline = Instant::now() + patience;
-        loop {
-            match flock(&folder, FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) => return Some(Self(folder)),
-                Err(Errno::AGAIN) if Instant::now() < deadline => std::thread::sleep(MOMENT),
-                Err(_) => return None,
+        while !take_free(&folder)? {
+            if Instant::now() >= deadline {
+                return None;
             }
+            std::thread::sleep(MOMENT);
         }
+        Some(Self(folder))
     }
 }
 
@@ -79,6 +79,15 @@ impl Drop for Claim {
     fn drop(&mut self) {
         // Closing would leave it locked where a child has just been forked, which has the descriptor for a moment.
         let _ = flock(&self.0, FlockOperation::Unlock);
+    }
+}
+
+/// Whether nobody had the lock of a file, which is taken then; `None` if it can't be locked.
+fn take_free(file: &File) -> Option<bool> {
+    match flock(file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Some(true),
+        Err(Errno::AGAIN) => Some(false),
+        Err(_) => None,
     }
 }
 

@@ -28,6 +28,15 @@ pub(super) fn others(tables: &SchedTables, estimate: bool) -> FxHashMap<usize, u
     rows.filter_map(owner).collect()
 }
 
+/// No thread of the program's own ends a wait of that kind that nobody was seen to end: a timer, a device or another program does.
+pub(super) fn ends_by_itself(kind: WaitKind, estimate: bool) -> bool {
+    match kind {
+        WaitKind::Join | WaitKind::Child | WaitKind::Mutex | WaitKind::Rwlock => false,
+        WaitKind::Sleep | WaitKind::FileRead | WaitKind::FileWrite | WaitKind::FileSync => true,
+        _ => !estimate,
+    }
+}
+
 struct Chains<'a> {
     tables: &'a SchedTables,
     estimate: bool,
@@ -77,7 +86,7 @@ impl Chains<'_> {
                 Some(waker) if waker.task != task => task = waker.task,
                 _ => match self.ended_later(task, row) {
                     Some(other) => task = other,
-                    None => return Some(row).filter(|_| self.ends_by_itself(wait.kind)),
+                    None => return Some(row).filter(|_| ends_by_itself(wait.kind, self.estimate)),
                 },
             }
         }
@@ -108,15 +117,6 @@ impl Chains<'_> {
             end = next.end_ns;
         }
         None
-    }
-
-    /// No thread of the program's own ends it: a timer, a device or another program does.
-    fn ends_by_itself(&self, kind: WaitKind) -> bool {
-        match kind {
-            WaitKind::Join | WaitKind::Child | WaitKind::Mutex | WaitKind::Rwlock => false,
-            WaitKind::Sleep | WaitKind::FileRead | WaitKind::FileWrite | WaitKind::FileSync => true,
-            _ => !self.estimate,
-        }
     }
 
     /// The thread's wait at that time.

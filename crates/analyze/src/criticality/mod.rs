@@ -5,6 +5,7 @@
 //! Profiler for Detecting Serialization Bottlenecks in Parallel Linux Applications", ICPE '20, made exact).
 
 mod apportion;
+mod awaited;
 mod call_path;
 mod contention;
 mod function;
@@ -205,15 +206,13 @@ impl<'a> Source<'a> {
         let wait_stacks = wait::stacks(tables, &objects);
         let holders = Holders::new(tables, &paths, &wait_stacks);
         let awaiting = awaiting(tables, &paths, &wait_stacks);
-        let place = |stack| paths.stack(stack).and_then(|facts| paths.place(facts.path));
-        let correction = Correction::new(session, tables, &place);
         let gains = shared_gain::shares(tables);
         let overhead = profile.meta.overhead_estimate.clamp(0.0, 0.9);
         let contention = Contention::of(profile);
         let sharing = Sharing::new(&tables.tasks, session.cpus);
         let servers = Servers::of(profile);
         let programs = profile.processes.iter().map(|process| file_name(&process.executable)).collect();
-        Self {
+        let mut source = Self {
             session,
             tables,
             paths,
@@ -222,13 +221,28 @@ impl<'a> Source<'a> {
             holders,
             awaiting,
             gains,
-            correction,
+            correction: Correction::default(),
             overhead,
             contention,
             sharing,
             servers,
             programs,
-        }
+        };
+        let place = |stack| source.paths.stack(stack).and_then(|facts| source.paths.place(facts.path));
+        source.correction = Correction::new(session, tables, &place, &|row| source.ends_by_itself(row));
+        source
+    }
+
+    /// Whether a wait at a known place is one that no thread of the program ends, and none for the recorder or the next request.
+    fn ends_by_itself(&self, row: usize) -> bool {
+        let wait = &self.tables.waits[row];
+        let stack = self.wait_stacks[row].and_then(|stack| self.paths.stack(stack));
+        wait.waker.is_none()
+            && wait.holder.is_none()
+            && idle_owner::ends_by_itself(wait.kind, self.session.estimate)
+            && stack.is_some_and(|facts| self.paths.place(facts.path).is_some())
+            && !self.is_recorders(row)
+            && !self.is_for_requests(row)
     }
 
     fn group(&self, task: u32) -> &str {

@@ -322,7 +322,8 @@ struct Sums<'a> {
 fn gather<'a>(source: &'a Source<'_>, part: impl Fn(FunctionId, InliningId) -> (FunctionId, usize)) -> Sums<'a> {
     let mut sums: FxHashMap<(FunctionId, usize), Sum> = FxHashMap::default();
     let mut calls: FxHashMap<LibraryCall, Sum> = FxHashMap::default();
-    for (sample, &corrected_ns) in source.tables.samples.iter().zip(&source.correction.corrected_ns) {
+    for (row, sample) in source.tables.samples.iter().enumerate() {
+        let corrected_ns = source.correction.own_ns(row);
         let Some(facts) = source.paths.stack(sample.stack).filter(|facts| !facts.preparing) else { continue };
         if source.is_idle(sample, facts.path) {
             continue;
@@ -366,6 +367,19 @@ fn gather<'a>(source: &'a Source<'_>, part: impl Fn(FunctionId, InliningId) -> (
         sums.entry(key).or_default().add_wait(source, facts, None, (wait, idle_ns), object);
         if let Some(call) = source.paths.library_call(facts.path) {
             calls.entry(call).or_default().add_wait(source, facts, Some(call), (wait, idle_ns), object);
+        }
+    }
+    // What others spin for, while nobody works, is waited for as if they slept, too.
+    for (&row, &ns) in &source.correction.until {
+        let wait = &source.tables.waits[row as usize];
+        let facts = source.wait_stacks[row as usize].and_then(|stack| source.paths.stack(stack));
+        let Some((facts, place)) = facts.and_then(|facts| Some((facts, source.paths.place(facts.path)?))) else {
+            continue;
+        };
+        let (key, object) = (part(place, facts.inlining), source.objects.of(row as usize));
+        sums.entry(key).or_default().add_wait(source, facts, None, (wait, ns), object);
+        if let Some(call) = source.paths.library_call(facts.path) {
+            calls.entry(call).or_default().add_wait(source, facts, Some(call), (wait, ns), object);
         }
     }
     // One that ended no idle time is a wait of its place all the same.

@@ -236,7 +236,7 @@ fn waits(source: &Source<'_>) -> Vec<Candidate> {
         let group = if place.is_some() { "" } else { source.group(wait.task) };
         let sum = places.entry((wait.kind, place, group)).or_default();
         sum.ns += wait.ns;
-        sum.rank += wait.idle_ns + source.gains[row];
+        sum.rank += wait.idle_ns + source.gains[row] + source.correction.until.get(&(row as u32)).unwrap_or(&0);
         sum.rows.push(row as u32);
         sum.objects.add(source.objects.of(row), wait.ns);
         if let Some(path) = path {

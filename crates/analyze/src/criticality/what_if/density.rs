@@ -92,7 +92,12 @@ impl Density {
         let Some(spinning) = self.spinning.get(&task).and_then(|of| of.get(code)) else { return 0.0 };
         let earlier = if behind { gain * spinning.ahead } else { 0.0 };
         let part = (gain * spinning.meanwhile).max(earlier).clamp(0.0, 1.0);
-        part * f64::from(self.shares[piece * (self.codes + 1) + self.codes])
+        part * self.spinning(piece)
+    }
+
+    /// Share of a piece that is spinning, 0.0–1.0.
+    pub fn spinning(&self, piece: usize) -> f64 {
+        f64::from(self.shares[piece * (self.codes + 1) + self.codes])
     }
 
     /// `waits`: whether a candidate has waits that end with it.

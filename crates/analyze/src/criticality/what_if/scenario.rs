@@ -1,5 +1,6 @@
 //! Predictions: which stretches are replayed, with which loads, and what bounds follow.
 
+use rustc_hash::FxHashMap;
 use transect_profile_model::{SchedTables, WaitKind};
 
 use super::super::Source;
@@ -112,6 +113,7 @@ pub(super) fn savings(source: &Source<'_>, candidates: &[Candidate], speedups: &
                     }))
                 },
                 paused: timelines.merged.iter().map(|rows| paused(source.tables, rows, hit)).collect(),
+                spun: spun(source, hit),
             };
             let predict = |stretches, belief| predictor.predict(candidate, &marks, stretches, speedups, belief);
             let (low, best, high) = (predict(&strict, LOW), predict(&loose, BEST), predict(&loose, HIGH));
@@ -182,6 +184,8 @@ struct Marks {
     locks: Vec<f64>,
     /// Of each thread's waits that were not seen one by one.
     paused: Vec<Paused>,
+    /// Part of the time that each thread spins in which it spins for one of the waits.
+    spun: FxHashMap<u32, f64>,
 }
 
 /// Parts of the time of waits that were not seen one by one.
@@ -211,6 +215,13 @@ fn paused(tables: &SchedTables, rows: &[u32], hit: impl Fn(u32) -> bool) -> Paus
     let whole = f64::max(whole, 1.0);
     sum.for_others.iter_mut().for_each(|(_, ns)| *ns /= whole);
     Paused { marked: sum.marked / whole, ..sum }
+}
+
+/// Per thread, the part of the time that it spins in which it spins for a wait that is sped up.
+fn spun(source: &Source<'_>, hit: impl Fn(u32) -> bool) -> FxHashMap<u32, f64> {
+    let part = |waits: &Vec<(u32, f64)>| waits.iter().filter(|(row, _)| hit(*row)).map(|(_, part)| part).sum::<f64>();
+    let parts = source.correction.sleepers.iter().map(|(&task, waits)| (task, part(waits)));
+    parts.filter(|&(_, part)| part > 0.0).collect()
 }
 
 /// What a thread does in a stretch while it waits for no other one, ns, and how much of that is saved.
@@ -280,8 +291,7 @@ impl Predictor<'_> {
         let (mut base, mut changed) = (0.0, vec![0.0; speedups.len()]);
         for (stretch, waits) in stretches.iter().zip(&marks.waits) {
             let part = stretch.weight / (stretch.trace.end_ns - stretch.trace.start_ns) as f64;
-            let replayed =
-                |speedup| self.replayed(candidate, (waits.as_slice(), &marks.paused), stretch, speedup, belief);
+            let replayed = |speedup| self.replayed(candidate, (waits.as_slice(), marks), stretch, speedup, belief);
             let before = replayed(1.0);
             base += part * before;
             for (changed, &speedup) in changed.iter_mut().zip(speedups) {
@@ -309,13 +319,14 @@ impl Predictor<'_> {
     fn replayed(
         &self,
         candidate: &Candidate,
-        (marks, paused): (&[bool], &[Paused]),
+        (waits, marks): (&[bool], &Marks),
         stretch: &Stretch,
         speedup: f64,
         belief: Belief,
     ) -> f64 {
         let gain = 1.0 - 1.0 / speedup;
         let Stretch { trace, density, .. } = stretch;
+        let paused = marks.paused.as_slice();
         // A shorter wait has the same call, and the same queue for a CPU after it.
         let remains = matches!(candidate.what, What::Waits(..)) && speedup.is_finite();
         let code = code_of(candidate).filter(|_| !remains);
@@ -325,9 +336,10 @@ impl Predictor<'_> {
         for (number, piece) in trace.pieces.iter().enumerate() {
             let less = code.map_or(0.0, |code| {
                 let share = density.code(number, code) * (1.0 + belief.errors * density.error(code)).max(0.0);
-                let spin = density.spin(number, piece.task, code, gain, belief.behind);
-                (gain * share + spin).clamp(0.0, 1.0)
+                gain * share + density.spin(number, piece.task, code, gain, belief.behind)
             });
+            let spun = marks.spun.get(&piece.task).map_or(0.0, |part| gain * part * density.spinning(number));
+            let less = (less + spun).clamp(0.0, 1.0);
             work.push(piece.work() * (1.0 - less));
             let (Paused { marked, for_others }, pause) = (&paused[piece.task as usize], f64::from(piece.pause));
             let of_its_own = 1.0 - for_others.iter().map(|(_, part)| part).sum::<f64>();
@@ -349,7 +361,7 @@ impl Predictor<'_> {
             let ns = if mark { wait.ns * (1.0 - gain) } else { wait.ns };
             (ns, wait.elastic && belief.elastic)
         };
-        let waits: Vec<(f64, bool)> = trace.waits.iter().zip(marks).map(wait).collect();
+        let waits: Vec<(f64, bool)> = trace.waits.iter().zip(waits).map(wait).collect();
         // Who comes while the holder is in the code in question waits for what is left of that; if it comes earlier now,
         // it is first.
         let limit = |wait: &Wait| match &candidate.what {

@@ -144,7 +144,9 @@ pub(super) fn find(view: &CriticalityView, facts: &Facts<'_>) -> Vec<FindingRow>
     if let Some(place) = rows.iter().position(spun_for)
         && let Some(spin) = spinning.take()
     {
-        rows[place].kind = FindingKind::Spinning;
+        if rows[place].kind != FindingKind::Blocked {
+            rows[place].kind = FindingKind::Spinning;
+        }
         rows[place].evidence += &format!("; {}: {}", lower(&spin.finding), spin.evidence);
     }
     rows.iter_mut().for_each(|row| causes.cap(row));

@@ -326,6 +326,26 @@ fn a_call_that_sleeps_is_not_hidden_in_its_caller() {
     assert_eq!(found, "nap waits 45 % of the time in nanosleep: a time limit that ran out (a sleep)");
 }
 
+/// Go's scheduler waits for events and for the next timer of a goroutine in one call.
+#[test]
+fn a_timer_of_go_is_no_request() {
+    let stacks = [
+        seen(&["handle"], 80),
+        seen(&["net.(*netFD).accept", "accept4"], 20),
+        seen(&["runtime.mcall", "runtime.schedule", "runtime.netpoll", "epoll_wait"], 0),
+    ];
+    let mut profile = profile(&stacks);
+    then_waits(&mut profile, (WaitKind::Poll, "[eventpoll]", 50), (100 * MS, 900 * MS));
+    assert!(summary(&profile).iter().all(|row| row.kind != FindingKind::Blocked));
+    profile.sched.waits[0].object = TIME_LIMIT.into();
+    let rows = summary(&profile);
+    let found = rows.iter().find(|row| row.kind == FindingKind::Blocked).expect("a sleep");
+    assert_eq!(
+        found.finding,
+        "No goroutine can run 90 % of the time: all wait, most often until a timer runs out (time.Sleep, a time limit)"
+    );
+}
+
 /// A server that is asked for something a tenth of the time.
 fn server(accepts: bool) -> Profile {
     let take: &[&str] = if accepts { &["main", "take", "accept4"] } else { &["main", "take"] };

@@ -38,7 +38,9 @@ use std::cmp::Reverse;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
-use transect_profile_model::{Origin, Profile, SchedSample, SchedSession, SchedTables, SchedWait, StackId, WaitKind};
+use transect_profile_model::{
+    Origin, Profile, SchedSample, SchedSession, SchedTables, SchedWait, StackId, TIME_LIMIT, WaitKind,
+};
 
 pub(crate) use apportion::apportion;
 pub use contention::Contention;
@@ -275,7 +277,13 @@ impl<'a> Source<'a> {
         let wait = &self.tables.waits[row];
         let functions = self.wait_stacks[row].and_then(|stack| self.paths.stack(stack)).map(|facts| facts.path);
         let functions = functions.map_or(&[][..], |path| &self.paths.paths[path as usize].functions);
-        let accepts = || functions.iter().any(|&id| is_serving(&self.paths.functions[id as usize].name));
+        let named =
+            |is_it: fn(&str) -> bool| functions.iter().any(|&id| is_it(&self.paths.functions[id as usize].name));
+        // Go asks for events until the next timer of a goroutine: if that comes, somebody slept.
+        if *wait.object == *TIME_LIMIT && named(|name| name == GO_SCHEDULER) {
+            return false;
+        }
+        let accepts = || named(is_serving);
         let process = self.tables.tasks.get(wait.task as usize).map(|task| task.process);
         process.is_some_and(|process| self.servers.is_idle(process, wait, accepts()))
     }

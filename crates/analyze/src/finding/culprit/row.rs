@@ -1,6 +1,6 @@
 //! A place as a finding: its sentence, its evidence, and what to do next.
 
-use transect_profile_model::{ApiClass, WaitKind};
+use transect_profile_model::{ApiClass, TIME_LIMIT, WaitKind};
 
 use super::super::facts::{ApiFact, Calls};
 use super::super::words::{about, bare, brief, count, counted, percent, shell, size, time};
@@ -61,8 +61,12 @@ impl<'a> Causes<'a> {
         let said = if few { about } else { percent };
         let at = Self::at(&place.function, place);
         let finding = match (stands_for, waits.then(|| place.waiting.first()).flatten()) {
-            (_, Some(_)) if place.function == GO_SCHEDULER => {
-                format!("No goroutine can run {} of the time: all wait, for what only Go itself knows", said(share))
+            (_, Some(wait)) if place.function == GO_SCHEDULER => {
+                let what = match wait.object == TIME_LIMIT {
+                    true => "most often until a timer runs out (time.Sleep, a time limit)",
+                    false => "for what only Go itself knows",
+                };
+                format!("No goroutine can run {} of the time: all wait, {what}", said(share))
             }
             _ if place.function == GO_COLLECTOR => {
                 format!("Go's garbage collector takes {} of the time in {}", said(share), brief(&place.function))
@@ -263,11 +267,16 @@ impl<'a> Causes<'a> {
     /// What to do or run next. `calls`: what was counted of the function `api` that it calls.
     fn next(&self, place: &PlaceRow, api: Option<&str>, waits: bool, calls: Option<&Counted>) -> String {
         if place.function == GO_COLLECTOR {
-            return "Allocate less; who allocates: --by function --where 'stack = runtime.mallocgc'".to_owned();
+            return "Allocate less; who allocates: --view tree --where 'stack = runtime.mallocgc'".to_owned();
         }
         if let Some(wait) = place.waiting.first().filter(|_| waits) {
             if place.function == GO_SCHEDULER {
-                return "Ask Go what they wait for: its execution tracer (go tool trace) or block profile".to_owned();
+                return match wait.object == TIME_LIMIT {
+                    true => "See who sleeps: Go's execution tracer (go tool trace)".to_owned(),
+                    false => {
+                        "Ask Go what they wait for: its execution tracer (go tool trace) or block profile".to_owned()
+                    }
+                };
             }
             if waits_for_acknowledgement(wait) {
                 return format!(

@@ -40,7 +40,7 @@ def runner(path, *options):
 
 
 PARTS = [
-    Part("format", "check", ["cargo", "fmt", "--all", "--check"], "is the code formatted?", "rustfmt", 2),
+    Part("format", "check", shell("cargo fmt --all --check && python3 tests/fuzz/lock.py"), "is the code formatted, and is the fuzz targets' lock file whole?", "rustfmt", 2),
     Part("table", "check", ["python3", "tests/run.py", "table"], "is the table below that of parts.py?", "parts.py", 1),
     Part("links", "check", ["python3", "tests/links.py"], "does each link of the documents lead somewhere?", "files and headings", 1),
     Part("words", "check", ["python3", "tests/words.py"], "do documents, messages and names use the field's terms?", "a list of words, each with the term to use instead", 5),

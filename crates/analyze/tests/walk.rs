@@ -3,7 +3,9 @@
 use serde_json::Value;
 use transect_analyze::synthetic::{image_server, large_walk, walked_proxy};
 use transect_analyze::{FindingKind, Selection, WalkView, full_report, summary, walk, walk_tree};
-use transect_profile_model::{Metric, Profile, WalkChain, WalkEnd, WalkGroup, WalkNode};
+use transect_profile_model::{
+    CallStack, Metric, Origin, Profile, SchedSample, Space, StackFrame, Task, WalkChain, WalkEnd, WalkGroup, WalkNode,
+};
 
 fn view(profile: &Profile) -> WalkView {
     walk(profile, &Selection::default()).unwrap()
@@ -93,6 +95,41 @@ fn each_end_has_its_sentence() {
         "--threshold 8%",
     );
     starts(5, "waiting for the disk (file sync): /var/log/cached/access.log", "AccessLog::commit (log.cc:97)");
+}
+
+/// A function that only asks again until another thread is done is not the one to make faster.
+#[test]
+fn a_chain_that_ends_in_a_loop_that_waits_says_so() {
+    let mut profile = walked_proxy();
+    let frame = StackFrame {
+        function: "longest_match".to_owned(),
+        component: None,
+        file: String::new(),
+        line: 0,
+        inlined: false,
+        space: Space::User,
+    };
+    let sched = &mut profile.sched;
+    let task = sched.tasks.len() as u32;
+    sched.tasks.push(Task { group: "worker".to_owned(), ..Task::default() });
+    sched.stacks.push(CallStack { frames: vec![sched.frames.len() as u32], complete: true, linked: 0 });
+    sched.frames.push(frame);
+    let stack = sched.stacks.len() as u32 - 1;
+    sched.samples.push(SchedSample {
+        task,
+        stack,
+        n: 1,
+        origin: Origin::Sample,
+        samples: 1,
+        criticality_ns: 1,
+        active_ns: 1,
+        spin: true,
+    });
+    let chain = &view(&profile).chains[3];
+    assert!(chain.conclusion.starts_with("Ends in a loop that waits for another thread: longest_match holds 40 %"));
+    assert_eq!(chain.next, "See who it waits for: --view criticality");
+    profile.sched.samples[0].spin = false;
+    assert!(view(&profile).chains[3].conclusion.starts_with("Ends in a function: longest_match itself holds"));
 }
 
 #[test]

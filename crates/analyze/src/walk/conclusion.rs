@@ -1,8 +1,8 @@
 //! How a chain ends and what to do next, in plain words.
 
 use transect_profile_model::{
-    Metric, Profile, RECORDING_OVERHEAD, Space, WAITING_FOR_CPU, WaitKind, WalkChain, WalkEnd, WalkGroup, WalkNode,
-    WalkSession,
+    Metric, Profile, RECORDING_OVERHEAD, Space, StackId, TaskId, WAITING_FOR_CPU, WaitKind, WalkChain, WalkEnd,
+    WalkGroup, WalkNode, WalkSession,
 };
 
 use super::chain::WalkFrameRow;
@@ -73,6 +73,25 @@ impl<'a> Ending<'a> {
         callees
             .fold(self.all(last), |own, callee| std::array::from_fn(|i| own[i].saturating_sub(callee[i])))
             .map(|own| own.max(0))
+    }
+
+    /// Whether what the last function does itself is mostly to ask again until another thread is done.
+    fn spins(&self) -> bool {
+        let (sched, function) = (&self.profile.sched, self.last().map(|last| last.function.as_str()));
+        let of_group = |task: TaskId| {
+            let task = sched.tasks.get(task as usize);
+            task.is_some_and(|task| task.group == self.group.thread_group)
+        };
+        let at_leaf = |stack: StackId| {
+            let frames = sched.stacks.get(stack as usize).map_or(&[][..], |stack| &stack.frames);
+            let mut leaf = frames.iter().rev().filter_map(|&id| sched.frames.get(id as usize));
+            leaf.find(|frame| !frame.inlined).map(|frame| frame.function.as_str())
+        };
+        let own = sched.samples.iter().filter(|sample| of_group(sample.task) && at_leaf(sample.stack) == function);
+        let (spun, all) = own.fold((0, 0), |(spun, all), sample| {
+            (spun + if sample.spin { sample.active_ns } else { 0 }, all + sample.active_ns)
+        });
+        spun * 2 > all
     }
 
     /// Callees of the last frame (or roots, if there is none), largest first, with their shares.
@@ -183,7 +202,12 @@ pub(super) fn conclusion(ending: &Ending<'_>) -> String {
                 Metric::Wall if !ending.session.critical => format!(", {} of it {what}", time(ns)),
                 _ => String::new(),
             };
-            format!("Ends in a function: {function} itself holds {part} of {of}{how}.")
+            match ending.spins() {
+                true => {
+                    format!("Ends in a loop that waits for another thread: {function} holds {part} of {of}{how}.")
+                }
+                false => format!("Ends in a function: {function} itself holds {part} of {of}{how}."),
+            }
         }
         WalkEnd::Spread | WalkEnd::NothingAboveThreshold => {
             let callees = ending.below();
@@ -217,6 +241,7 @@ pub(super) fn next(ending: &Ending<'_>) -> String {
         WalkEnd::Waiting => waiting_next(ending, place.as_deref()),
         WalkEnd::Function => match (ending.last(), place) {
             (Some(last), _) if is_crowded(ending.own(last)) => NO_CPU.to_owned(),
+            (Some(_), _) if ending.spins() => "See who it waits for: --view criticality".to_owned(),
             (Some(last), Some(place)) if last.space == Space::Kernel => {
                 format!("The kernel works for {place}: call it less often, or for more at a time.")
             }

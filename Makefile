@@ -15,7 +15,7 @@ PACKAGES := bc python3-venv gcc g++ make python3 xz-utils zstd sqlite3 curl clan
 
 MDBOOK := 0.5.4
 
-.PHONY: all build plugin demo guide check test test-all test-oldest bench case-studies install packages test-packages vm-packages bench-packages package-packages toolchain nextest readers spark stage tarball deb rpm clean
+.PHONY: all build plugin demo guide check test test-all test-oldest bench case-studies install packages test-packages vm-packages bench-packages package-packages toolchain nextest readers spark deny stage tarball deb rpm clean
 
 all: build
 
@@ -77,7 +77,7 @@ test: test-packages build nextest readers
 	@. dev/toolchain.env.sh; tests/run.py test
 
 ## All the rest, for hours, in parts of a quarter of an hour at most; `make test-all PART=NAME` runs one of them.
-test-all: test-packages vm-packages build nextest readers spark
+test-all: test-packages vm-packages build nextest readers spark deny
 	@. dev/toolchain.env.sh; tests/run.py all $(PART:%=--part %)
 
 ## The part of test-all that passed longest ago (tests/passed.txt).
@@ -92,6 +92,10 @@ readers: packages
 spark: packages
 	@dev/install-packages.sh default-jre-headless
 	@dev/install-spark.sh
+
+# Holds licences and sources of what is depended on against deny.toml.
+deny: packages
+	@. dev/toolchain.env.sh; dev/install-deny.sh
 
 bench: bench-packages build
 	@. dev/toolchain.env.sh; python3 benches/run.py --transect $(BIN) | tee target/bench.md

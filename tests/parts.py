@@ -121,6 +121,9 @@ PARTS = [
                                    ("others", "not (package(transect-record) | package(transect-bpf-collect) | package(transect-attach) | package(transect-cli) | package(transect-text-patch)"
                                     " | package(transect-probe) | package(transect-probe-plan) | package(transect-c-library))", 300))],
     Part("sql-spark", "all", runner("sql/run.py", "--engine", "spark"), "the same questions, unchanged", "Apache Spark, a cluster of two workers", 400, ("root", "packages", "network")),
+    Part("dependencies", "all", shell("if command -v cargo-deny >/dev/null; then cargo deny check licenses bans sources; "
+         "else echo 'NOT RUN: licences of dependencies: cargo-deny is not installed (make deny)'; fi"),
+         "are licences and sources of what is depended on allowed?", "cargo-deny, deny.toml", 10),
     Part("crates-minutes", "all", shell("cargo test --release --locked -p transect-probe-plan -- --ignored && "
                                         "cargo test --release --locked -p transect-bpf-collect --test sched_state -- --ignored && "
                                         "cargo test --release --locked -p transect-record --lib -- --ignored && "

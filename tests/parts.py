@@ -15,6 +15,8 @@ QUOTED = shlex.quote(TRANSECT)
 JOBS = (os.cpu_count() or 1) + 1
 # Tests unwind in any case. Where the programs among them would not, cargo would build every crate twice.
 UNWIND = "CARGO_PROFILE_DEV_PANIC=unwind"
+# What the fuzz targets, a workspace of their own, use of the crates.
+FUZZED = ",".join(f"transect-{name}/fuzzing" for name in ("attach", "bpf-collect", "intercept", "record"))
 CRATES = "--workspace --exclude transect-agent --exclude transect-probe-agent --exclude transect-flow-agent --exclude transect-region-trace --locked"
 NEXTEST = f"{UNWIND} cargo nextest run {CRATES} --no-fail-fast"
 
@@ -44,7 +46,7 @@ PARTS = [
     Part("table", "check", ["python3", "tests/run.py", "table"], "is the table below that of parts.py?", "parts.py", 1),
     Part("links", "check", ["python3", "tests/links.py"], "does each link of the documents lead somewhere?", "files and headings", 1),
     Part("words", "check", ["python3", "tests/words.py"], "do documents, messages and names use the field's terms?", "a list of words, each with the term to use instead", 5),
-    Part("clippy", "check", shell("cargo clippy --workspace --all-targets --locked -- -D warnings"), "what does the linter find?", "clippy", 40),
+    Part("clippy", "check", shell(f"cargo clippy --workspace --all-targets --locked --features {FUZZED} -- -D warnings"), "what does the linter find?", "clippy", 40),
     Part("doc", "check", shell("RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --locked"), "do all links of the documentation lead somewhere?", "rustdoc", 20),
     Part("unit", "check", shell(f"{NEXTEST} --profile check"), "do pure functions, state machines and views give what they should?",
          "models, property tests, goldens", 30),

@@ -76,7 +76,7 @@ pub fn fuzz(bytes: &[u8], pid: i32, text: u64, object: Object) {
         objects: vec![LoadedObject { path, object, bias, code: vec![reach], reach, identity: ((0, 0), 1) }],
         unreadable: Vec::new(),
         known: KnownMappings::new(),
-        places: HandlerPlaces { keys: 0, pool: 0, mask: 0, scopes: 0 },
+        places: HandlerPlaces { keys: 0, pool: 0, mask: 0, scopes: 0, regions: 0 },
         globals: 0,
         no_clock: false,
         plans: Plans::default(),
@@ -96,7 +96,8 @@ pub fn fuzz(bytes: &[u8], pid: i32, text: u64, object: Object) {
         session.take_disarmed(|_| {});
         // What handlers keep beside the arena stands behind the text's first half.
         if let Ok(places) = HandlerPlaces::read(&session.target, text + CODE / 2) {
-            put_all_back(session.target.memory(), &places, &[text..text + CODE]);
+            let code = text..text + CODE;
+            put_all_back(session.target.memory(), &places, std::slice::from_ref(&code));
         }
         session.arena().regions();
         session.forget(0);

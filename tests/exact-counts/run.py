@@ -21,6 +21,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..")]
 import edges  # noqa: E402
+import tiny  # noqa: E402
 from generate import Program, run as compile_step  # noqa: E402
 from harness import kept  # noqa: E402
 from harness.results import Results  # noqa: E402
@@ -41,15 +42,20 @@ def flows_of(transect, profile):
 
 
 def implausible(report):
-    """Flows that no run can have: more timed calls than calls, more time than all threads lived."""
+    """What no run can have: more timed calls than calls, more time than all threads lived."""
     lived = sum(row["wall_ns"] for row in report["threads"]) * 1.02 + 10_000_000
+    attributed = sum(row["attributed_ns"] or 0 for row in report["threads"]) * 1.02 + 10_000_000
+    for row in report["locks"]:
+        if not 0 <= row["hold_ns"] <= lived:
+            yield f"{row['object']}: held for {row['hold_ns']} ns, threads lived {lived:.0f}"
     for row in report["flows"]:
         name = f"{row['caller']} -> {row['callee']} -> {row['api']}"
         if row["timed_calls"] > row["calls"]:
             yield f"{name}: {row['timed_calls']} of {row['calls']} calls timed"
         for key in ("total_ns", "self_ns", "attributed_ns"):
-            if not 0 <= (row[key] or 0) <= lived:
-                yield f"{name}: {key} {row[key]}, threads lived {lived:.0f}"
+            most = attributed if key == "attributed_ns" else lived
+            if not 0 <= (row[key] or 0) <= most:
+                yield f"{name}: {key} {row[key]}, threads have {most:.0f}"
 
 
 def record(transect, timing, profile, argv, timeout=120, collect=("--collect", "flow")):
@@ -629,6 +635,8 @@ def main():
         check_crowded_long(options, folder, results)
         check_calling(options, folder, results)
         check_holding(options, folder, results)
+        tiny.held(options, folder, results)
+        tiny.jumps(options, folder, results)
         check_waiting(options, folder, results)
         results.judge_measured("recorder killed", lambda: check_orphan(options, folder))
         results.judge_measured("recorder stopped", lambda: check_stopped(options, folder))

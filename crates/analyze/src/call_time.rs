@@ -206,7 +206,9 @@ impl CallTimes {
         if self.estimated && !threads.is_some_and(|threads| threads.tell_on_cpu(ns)) {
             return None;
         }
-        Some(threads.map_or_else(|| times.divide_waiting(ns), |&of| times.divide_waiting_of(ns, of)))
+        let divided = threads.map_or_else(|| times.divide_waiting(ns), |&of| times.divide_waiting_of(ns, of));
+        // Who waits is on a CPU before and after: if no sample met that, it is too short to be known.
+        (divided[0] > 0 || ns == 0).then_some(divided)
     }
 
     fn add(&mut self, stack: &Read, time: Times, executable: Option<ComponentId>) {
@@ -402,6 +404,18 @@ mod tests {
         assert_eq!(Times { on_cpu: 44.0, ..Times::default() }.divide_waiting_of(785, threads), [657, 68, 60]);
         let unlimited = Times { blocked: 1000.0, ..threads };
         assert_eq!(Times { on_cpu: 44.0, ..Times::default() }.divide_waiting_of(785, unlimited), [44, 0, 741]);
+    }
+
+    #[test]
+    fn no_wait_takes_nothing_on_a_cpu() {
+        let mut times = CallTimes { known: true, ..CallTimes::default() };
+        let met = Times { on_cpu: 2.0, blocked: 90.0, seen: 5.0, ..Times::default() };
+        times.flows.extend([(0, Times { on_cpu: 0.0, ..met }), (1, met)]);
+        let of = |flow| times.of_flow(flow, ApiClass::Wait, Some(100));
+        assert_eq!((of(0), of(1)), (None, Some([2, 0, 98])));
+        // Its threads were blocked for less.
+        times.threads.insert(0, Times { on_cpu: 30.0, blocked: 95.0, ..Times::default() });
+        assert_eq!(times.of_flow(0, ApiClass::Wait, Some(100)), Some([5, 0, 95]));
     }
 
     #[test]

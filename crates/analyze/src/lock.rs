@@ -20,6 +20,12 @@ pub struct LockRow {
     pub wait_ns: i64,
     /// Time held, ns; estimated from sampled acquisitions.
     pub hold_ns: i64,
+    /// Lower end of the 95 % interval of `hold_ns`; absent if it is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hold_ns_low: Option<i64>,
+    /// Upper end of that interval.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hold_ns_high: Option<i64>,
     /// Process whose memory holds the lock.
     pub process: i32,
 }
@@ -48,6 +54,8 @@ pub fn locks(profile: &Profile, selection: &Selection) -> Vec<LockRow> {
                 contended: 0,
                 wait_ns: 0,
                 hold_ns: 0,
+                hold_ns_low: Some(0),
+                hold_ns_high: Some(0),
                 process: profile.processes[lock.process as usize].pid,
             });
             rows.len() - 1
@@ -57,6 +65,10 @@ pub fn locks(profile: &Profile, selection: &Selection) -> Vec<LockRow> {
         row.contended += lock.contended;
         row.wait_ns += lock.wait_ns;
         row.hold_ns += lock.hold_ns;
+        // What is unsure of an empty hold is unsure of all.
+        let and = |sum: Option<i64>, ns: Option<i64>| Some(sum? + ns?);
+        row.hold_ns_low = and(row.hold_ns_low, lock.hold_ns_low);
+        row.hold_ns_high = and(row.hold_ns_high, lock.hold_ns_high);
     }
     if let Some(least) = selection.min_percent {
         let totals = totals(profile);

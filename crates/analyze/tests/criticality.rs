@@ -104,7 +104,17 @@ fn a_locks_repair_saves_no_more_than_it_is_held() {
     let mut held = |part: f64| {
         let hold_ns = (wall_ns as f64 * part) as i64;
         let (object, path) = ("mutex lock0".to_owned(), "app!worker_main".to_owned());
-        profile.locks = vec![Lock { process: 0, object, path, acquisitions: 1, contended: 1, wait_ns: 0, hold_ns }];
+        profile.locks = vec![Lock {
+            process: 0,
+            object,
+            path,
+            acquisitions: 1,
+            contended: 1,
+            wait_ns: 0,
+            hold_ns,
+            hold_ns_low: None,
+            hold_ns_high: None,
+        }];
         saved(&profile).1
     };
     assert_eq!(held(0.01), unknown, "held for less than others waited: not all calls were seen");

@@ -183,6 +183,8 @@ fn lock(object: &str, acquisitions: i64, contended: i64, wait_ns: i64) -> Lock {
         contended,
         wait_ns,
         hold_ns: acquisitions * 40,
+        hold_ns_low: None,
+        hold_ns_high: None,
     }
 }
 

@@ -84,7 +84,10 @@ fn every_promised_key_is_there() {
         ),
         ("threads", &["process", "tid", "name", "group", "start_routine", "wall_ns", "busy_ns", "wait_ns", "calls"]),
         ("waits", &["group", "api", "object", "count", "ns", "caller"]),
-        ("locks", &["object", "path", "acquisitions", "contended", "wait_ns", "hold_ns"]),
+        (
+            "locks",
+            &["object", "path", "acquisitions", "contended", "wait_ns", "hold_ns", "hold_ns_low", "hold_ns_high"],
+        ),
         ("loss", &["what", "where", "count", "reason"]),
         (
             "meta",

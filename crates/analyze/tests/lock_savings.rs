@@ -137,6 +137,8 @@ fn a_lock_whose_calls_were_not_all_seen_is_held_for_longer_than_they_tell() {
         contended: 1,
         wait_ns: 10_000,
         hold_ns: 900_000,
+        hold_ns_low: None,
+        hold_ns_high: None,
     });
     assert_eq!(finding(&profile).saves_percent, most);
 }

@@ -11,7 +11,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 /// `b"TRARENA1"` as a little-endian integer.
 pub const ARENA_MAGIC: u64 = u64::from_le_bytes(*b"TRARENA1");
 /// Layout version of everything in the arena.
-pub const ARENA_VERSION: u32 = 4;
+pub const ARENA_VERSION: u32 = 5;
 /// Bytes per extent.
 pub const EXTENT_SIZE: usize = 8 << 20;
 /// Extents in the arena file.

@@ -56,6 +56,10 @@ pub struct ProcessHeader {
     pub empty_call_ticks: AtomicU32,
     /// Cost of one timed call that goes through Rust, ticks, measured at start.
     pub sampled_call_ticks: AtomicU32,
+    /// What the hold time of a lock shows that is held for nothing, in 1/[`HOLD_SCALE`] ticks, measured at start.
+    pub empty_hold: AtomicU32,
+    /// How much of a longer hold is hidden in that, because what is done in it goes on meanwhile, in the same unit.
+    pub hidden_hold: AtomicU32,
     /// Calls made by threads past their last destructor, in no flow.
     pub late_calls: AtomicU64,
     /// Whose clock of active threads is used: a `CLOCK_` value.
@@ -73,6 +77,9 @@ pub struct ProcessHeader {
     /// Executable path, zero-terminated.
     pub executable: [u8; 1024],
 }
+
+/// See [`ProcessHeader::empty_hold`].
+pub const HOLD_SCALE: u32 = 16;
 
 /// The agent counts active threads itself.
 pub const CLOCK_OWN: u32 = 0;

@@ -139,15 +139,24 @@ pub struct LockRecord {
     pub contended: AtomicU64,
     /// Ticks waited.
     pub wait: AtomicU64,
-    /// Ticks held, by the acquisitions in `held_samples`.
+    /// Ticks held, by the acquisitions in `held_samples`, with what an empty hold shows
+    /// ([`crate::process::ProcessHeader::empty_hold`]).
     pub held: AtomicU64,
     /// Acquisitions whose hold time was taken, and those that they stand for.
     pub held_samples: AtomicU64,
     /// Slot of the acquiring API in the low half, slot of the enclosing API call (0 = none) in the high half.
     pub slots: AtomicU64,
+    /// `f64`: Σ k(k−1)·d² of hold times d that stand for k acquisitions each, for the confidence interval.
+    pub squares: AtomicU64,
+    /// `f64`: Σ k(k−1)·d.
+    pub products: AtomicU64,
+    /// `f64`: Σ k(k−1).
+    pub weights: AtomicU64,
+    /// Zero.
+    pub reserved: [u64; 5],
 }
 
-const _: () = assert!(size_of::<LockRecord>() == 64);
+const _: () = assert!(size_of::<LockRecord>() == 128);
 
 /// Waits in one slot for one object.
 #[repr(C)]

@@ -2,7 +2,7 @@
 
 use core::sync::atomic::Ordering;
 
-use crate::{arch, exit, lock_cost, period, process, slot};
+use crate::{arch, exit, hold_cost, period, process, slot};
 
 /// Calls in a batch.
 const ROUNDS: u64 = 16;
@@ -80,7 +80,7 @@ pub(crate) fn calibrate() {
         core::hint::black_box(x);
         // Half of what is hidden from a chain: calls that don't wait for each other overlap by as much as that.
         let hidden = (sampled + true_chain).saturating_sub(shown).min(sampled / 2) / 2;
-        lock_cost::calibrate(state, chain, true_chain);
+        hold_cost::calibrate(state);
         slot::time_all(false);
         (*state).tau = tau;
         let header = (*state).header;

@@ -24,6 +24,11 @@ pub fn since(before: u64, elapsed: u64) -> (u64, u64) {
     (ran * u64::from(arena::header().ticks_per_us) / 1000, now)
 }
 
+/// How often the calling thread has lost its CPU; 0 if that may not be asked.
+pub fn switches() -> u64 {
+    if confinement::confined() || !readable() { 0 } else { sys::thread_preempted() }
+}
+
 fn readable() -> bool {
     let known = match CLOCK.load(Ordering::Relaxed) {
         UNKNOWN if sys::is_filtered() => FILTERED,

@@ -11,8 +11,8 @@ use crate::nesting::{self, Nested};
 use crate::slot::{self, Kind};
 use crate::thread::{self, ThreadState};
 use crate::{
-    address_limit, arch, confinement, dlsym, lock, object, process, published, spawn, static_component, system_call,
-    wait,
+    address_limit, arch, confinement, dlsym, hold, lock, object, process, published, spawn, static_component,
+    system_call, tail, wait,
 };
 
 /// Countdown of flows that are never timed: a new lease after 2^30 calls.
@@ -102,9 +102,18 @@ pub unsafe extern "C" fn slow_enter(slot: u32, registers: *mut Registers, rbx: u
             leave_stale(state, r.sp());
         }
         let around = nesting::around((*state).top, c);
-        let entered = if around.is_some() && (*state).stopped == 0 { arch::ticks() } else { 0 };
+        let left = if (*state).stopped == 0 { tail::watched((*state).top, slot, c) } else { None };
+        let entered = match around {
+            Some(_) if (*state).stopped != 0 => 0,
+            Some(_) if tail => arch::ticks_in_order(),
+            Some(_) => arch::ticks(),
+            None => 0,
+        };
+        let met = left.map(|left| left.meets(state, outer, c, arch::ticks_in_order()));
         let (mut weight, mut timed) = match around.and_then(|around| around.enters(c)) {
             Some(false) => (0, true),
+            // It entered to end another one.
+            None if met == Some(false) => (0, false),
             // It entered for a call that was left by a jump.
             _ if !kind.always_enters() && (*c).countdown.load(Ordering::Relaxed) as i32 > 0 => (0, false),
             _ if kind.handler == handler::SYSCALL => system_call::lease(c, kind, r, (*state).stopped != 0),
@@ -150,8 +159,8 @@ pub unsafe extern "C" fn slow_enter(slot: u32, registers: *mut Registers, rbx: u
             }
         }
         if tail {
-            let begin = if weight == 0 { nesting::begin(entered) } else { arch::ticks() };
-            tail_call(state, slot, (weight, begin), outer, !lent_only);
+            let begin = if weight == 0 { entered } else { arch::ticks() };
+            tail::call(state, slot, outer, (!lent_only).then_some((weight, begin)), !kind.always_enters());
             return none;
         }
         leave_stale(state, r.sp());
@@ -299,33 +308,6 @@ unsafe fn layered_outer(state: *mut ThreadState, r: &Registers) -> *mut Frame {
     }
 }
 
-/// A tail call out of a timed call: its time runs to the shared return.
-unsafe fn tail_call(state: *mut ThreadState, slot: u32, (weight, begin): (u32, u64), outer: *mut Frame, timed: bool) {
-    // SAFETY: the return address on the stack is our return site, so rbx holds the frame of the call that tail-calls;
-    // it is checked to be an open frame of the pool all the same.
-    unsafe {
-        let open = frame::is_frame(outer) && (*outer).open != 0;
-        if open {
-            (*outer).tail = slot;
-            (*outer).flags |= frame::SLOW;
-        }
-        if !timed {
-            return;
-        }
-        if open && ((*outer).inner_count as usize) < frame::INNER_CAPACITY {
-            // Open from now on: what it calls of itself meanwhile is not added to its total once more.
-            let depth = &(*frame::counters(outer, slot)).depth;
-            depth.store(depth.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
-            let i = (*outer).inner_count as usize;
-            (*outer).inner[i] = slot as u64 | (weight as u64) << 32;
-            (*outer).inner_start[i] = begin;
-            (*outer).inner_count += 1;
-        } else {
-            (*(*state).header).untimed.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-}
-
 /// Handlers by name; returns frame flags.
 unsafe fn special(slot: u32, kind: Kind, r: &mut Registers, state: *mut ThreadState) -> u32 {
     // SAFETY: the registers are the call's own.
@@ -356,11 +338,11 @@ unsafe fn special(slot: u32, kind: Kind, r: &mut Registers, state: *mut ThreadSt
             handler::EXEC_LEND if spawn::lend() => frame::LENT,
             handler::LOCK_RELEASE => {
                 if !state.is_null() {
-                    lock::release(state, r.rdi);
+                    hold::release(state, r.rdi);
                 }
                 0
             }
-            handler::CONDITION if !state.is_null() && lock::release_to_wait(state, r.rsi) => frame::RELOCKING,
+            handler::CONDITION if !state.is_null() && hold::release_to_wait(state, r.rsi) => frame::RELOCKING,
             handler::DLADDR => {
                 if let Some(slot) = arch::slot_of_stub(r.rdi) {
                     r.rdi = slot::target(slot);
@@ -448,6 +430,7 @@ unsafe fn stop_timing(state: *mut ThreadState) {
     unsafe {
         arch::give_up_clock();
         (*state).stopped = 1;
+        (*state).holds = hold::Holds::none();
         let contexts = (*state).contexts.into_iter().flat_map(|contexts| contexts.extents());
         let extents = contexts.map(crate::extent_map::address);
         for extent in core::iter::once((*state).header.cast::<u8>()).chain(extents) {

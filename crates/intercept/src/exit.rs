@@ -14,7 +14,8 @@ use crate::nesting::{self, Standing};
 use crate::published::{self, Share};
 use crate::thread::ThreadState;
 use crate::{
-    active, arch, arena, cpu_time, enter, extent_map, lock, period, process, slot, spawn, static_component, wait,
+    active, arch, arena, cpu_time, enter, extent_map, hold, lock, period, process, slot, spawn, static_component, tail,
+    wait,
 };
 
 /// What an empty fenced call shows, ticks.
@@ -71,7 +72,7 @@ pub unsafe extern "C" fn slow_exit(frame: *mut Frame, now: u64) -> *mut ThreadSt
                 // Not a call between components after all: what it called was called by the caller.
                 charge(state, f.parent, slot, (f.child, f.child), f.child);
                 (*state).top = f.parent;
-                inner(state, f, now, WHOLE);
+                tail::end_all(state, f, now, WHOLE);
                 return state;
             }
         }
@@ -85,9 +86,9 @@ pub unsafe extern "C" fn slow_exit(frame: *mut Frame, now: u64) -> *mut ThreadSt
             (Share { attributed: if raw > 0 { shared as f64 / raw as f64 } else { 0.0 }, criticality: None }, WHOLE)
         };
         let c = f.record;
-        f.child = f.child.wrapping_add(left_for(f, slot, 0, now));
+        f.child = f.child.wrapping_add(tail::left_for(f, slot, 0, now));
         let left = nesting::left(f, now);
-        inner(state, f, now, inner_share);
+        tail::end_all(state, f, now, inner_share);
         let standing = Standing::of(f, left);
         let covered = standing.is_covered();
         fold_call(state, f, &standing, ticks, share);
@@ -116,7 +117,7 @@ pub unsafe extern "C" fn slow_exit(frame: *mut Frame, now: u64) -> *mut ThreadSt
             lock::acquired(state, f, now);
         }
         if f.flags & frame::RELOCKING != 0 {
-            lock::reacquired(state);
+            hold::reacquired(state, f.flags & frame::PRESERVING == 0);
         }
         // What is timed inside of another call of its flow only for that one's sake would lengthen it.
         if slot::adaptive() && f.weight > 0 && !covered {
@@ -147,26 +148,31 @@ fn charge_budget(s: &mut ThreadState, now: u64) {
         s.steered = now;
         s.window_cost = 0;
         s.window_cpu_ns = cpu_ns;
+        s.switches = cpu_time::switches();
     }
 }
 
 /// How long a timed call took, ticks.
 #[derive(Clone, Copy)]
-struct Took {
-    ticks: u64,
+pub struct Took {
+    /// All of it.
+    pub ticks: u64,
     /// What the calls since the last timed one are given each.
-    between: u64,
+    pub between: u64,
     /// Of `ticks`, the callee's own. May be less than nothing: what is called inside stands for all of its calls, also those
     /// that nobody saw.
-    own: u64,
+    pub own: u64,
     /// In the total of a call around it.
-    covered: bool,
+    pub covered: bool,
 }
 
 /// The duration that the calls between are given: a sampled short call that was interrupted or preempted once says nothing
 /// about its neighbours. What is beyond the usual counts once, not `k` times, if it is the first that would change the sum;
 /// the interval holds what that leaves out. Where more of them come, some of the neighbours were as long.
-unsafe fn usual(c: *const FlowCounters, ticks: u64, weight: u32) -> u64 {
+///
+/// # Safety
+/// As for [`fold`].
+pub unsafe fn usual(c: *const FlowCounters, ticks: u64, weight: u32) -> u64 {
     if weight <= 1 {
         return ticks;
     }
@@ -217,7 +223,10 @@ unsafe fn fold_call(state: *mut ThreadState, f: &Frame, standing: &Standing, tic
 }
 
 /// Folds one timed call.
-unsafe fn fold(state: *mut ThreadState, c: *mut FlowCounters, took: Took, share: Share, weight: u32) {
+///
+/// # Safety
+/// `c` are counters of the calling thread's.
+pub unsafe fn fold(state: *mut ThreadState, c: *mut FlowCounters, took: Took, share: Share, weight: u32) {
     // SAFETY: counters are written by one thread; relaxed read-modify-writes keep nested signal handlers' changes.
     unsafe {
         let depth = (*c).depth.load(Ordering::Relaxed).wrapping_sub(1);
@@ -303,45 +312,11 @@ unsafe fn charge(state: *mut ThreadState, parent: *mut Frame, slot: u32, (ticks,
     }
 }
 
-/// Time of the tail call at `next` of this frame's, ticks, if the callee of `slot` made it: none of its own.
-unsafe fn left_for(f: &Frame, slot: u32, next: usize, now: u64) -> u64 {
-    if next >= (f.inner_count as usize).min(frame::INNER_CAPACITY) {
-        return 0;
-    }
-    let (called, weight) = (f.inner[next] as u32, f.inner[next] >> 32);
-    if nesting::is_linked(slot, called) { now.saturating_sub(f.inner_start[next]).wrapping_mul(weight) } else { 0 }
-}
-
-/// Calls that were left by a tail call inside this one end with it: the last first, for those before are around it.
-unsafe fn inner(state: *mut ThreadState, f: &mut Frame, now: u64, share: Share) {
-    // SAFETY: as in `fold`; counters of this thread.
-    unsafe {
-        f.tail = 0;
-        for i in (0..(f.inner_count as usize).min(frame::INNER_CAPACITY)).rev() {
-            let (slot, weight) = (f.inner[i] as u32, (f.inner[i] >> 32) as u32);
-            let c = frame::counters(f, slot);
-            let ticks = now.saturating_sub(f.inner_start[i]);
-            if slot::edge(slot).1 >= 0xfffe {
-                enter::resolve(slot);
-            }
-            let child = left_for(f, slot, i + 1, now);
-            // Inside another call of the flow no more than own time counts, if it is not that one's.
-            let covered = (*c).depth.load(Ordering::Relaxed) > 1;
-            let own = if covered && !nesting::is_linked(nesting::left_by(f, i), slot) { child } else { ticks };
-            let took = Took { ticks, between: usual(c, ticks, weight), own: own.wrapping_sub(child), covered };
-            fold(state, c, took, share, weight);
-            if weight == 0 {
-                continue;
-            }
-            adapt(state, c, slot, ticks, now, weight);
-        }
-        // The frame goes back to the trampoline, which counts on there being none.
-        f.inner_count = 0;
-    }
-}
-
 /// Chooses the next gap of a flow (see [`period`]).
-unsafe fn adapt(state: *mut ThreadState, c: *mut FlowCounters, slot: u32, ticks: u64, now: u64, weight: u32) {
+///
+/// # Safety
+/// As for [`fold`].
+pub unsafe fn adapt(state: *mut ThreadState, c: *mut FlowCounters, slot: u32, ticks: u64, now: u64, weight: u32) {
     let kind = slot::kind(slot);
     // Calls of `syscall` are held against their period at each entry.
     let by_number = kind.handler == handler::SYSCALL;
@@ -444,10 +419,7 @@ pub unsafe fn fold_abandoned(state: *mut ThreadState, frame: *mut Frame, now: u6
             Share { attributed: if ticks > 0 { shared as f64 / ticks as f64 } else { 0.0 }, criticality: None }
         };
         let left_inside = nesting::left(f, now);
-        for i in 0..core::mem::take(&mut f.inner_count) as usize {
-            let depth = &(*frame::counters(f, f.inner[i] as u32)).depth;
-            depth.store(depth.load(Ordering::Relaxed).wrapping_sub(1), Ordering::Relaxed);
-        }
+        tail::forget_all(f);
         let standing = Standing::of(f, left_inside);
         fold_call(state, f, &standing, ticks, share);
         standing.end(f, ticks);

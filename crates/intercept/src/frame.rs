@@ -94,6 +94,8 @@ pub struct Frame {
     pub inner: [u64; INNER_CAPACITY],
     /// Their start times.
     pub inner_start: [u64; INNER_CAPACITY],
+    /// Calls left of the gap in force while the next call of the flow ends this one; 0 where it does not.
+    pub inner_rest: [u32; INNER_CAPACITY],
     /// Number of them.
     pub inner_count: u32,
     /// Slot of the last tail call; 0 = none. Also of those beyond [`INNER_CAPACITY`].

@@ -42,13 +42,15 @@ pub mod extent_map;
 #[allow(unsafe_code)]
 pub mod frame;
 #[allow(unsafe_code)]
+pub mod hold;
+#[allow(unsafe_code)]
+mod hold_cost;
+#[allow(unsafe_code)]
 pub mod hook;
 #[allow(unsafe_code)]
 pub mod loader;
 #[allow(unsafe_code)]
 pub mod lock;
-#[allow(unsafe_code)]
-mod lock_cost;
 #[allow(unsafe_code)]
 mod nesting;
 #[allow(unsafe_code)]
@@ -79,6 +81,8 @@ mod static_plan_file;
 pub use static_plan_file::fuzz as fuzz_static_plan;
 #[allow(unsafe_code)]
 mod system_call;
+#[allow(unsafe_code)]
+mod tail;
 #[allow(unsafe_code)]
 mod taken;
 #[allow(unsafe_code)]

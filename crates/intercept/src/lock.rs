@@ -10,10 +10,10 @@ use transect_event_abi::api_table::handler;
 use transect_event_abi::thread::{FlowCounters, LOCK_CAPACITY, LOCKS_OFFSET, LockRecord};
 
 use crate::enter::Registers;
-use crate::frame::{CONTENDED, Frame};
+use crate::frame::{CONTENDED, Frame, PRESERVING};
 use crate::slot::{self, Kind};
 use crate::thread::ThreadState;
-use crate::{active, arch, arena, lock_cost, period};
+use crate::{active, arch, arena, hold, period};
 
 /// One in so many uncontended acquisitions (on average) is timed at least, and its hold time taken.
 const SAMPLE: u32 = 1024;
@@ -26,9 +26,6 @@ const FIRST: u64 = 16;
 
 /// An acquisition of a lock that looked free waited, if it took longer; nanoseconds.
 const LOST_RACE_NS: u64 = 500;
-
-/// Where a lock is held this long in the mean, each of its acquisitions is timed, which costs it 4 % at most; microseconds.
-const LONG_HOLD_US: u64 = 25;
 
 /// `__lock` of a glibc mutex that somebody waits or has waited for, and the kinds of mutexes that use it so: normal,
 /// recursive and error checking ones, neither robust nor with priorities. Adaptive ones spin before.
@@ -76,15 +73,15 @@ impl Gap {
     }
 
     /// A sample is taken: the calls that it stands for, itself included. The next gap follows the rate of these calls in the time
-    /// in which their thread has a CPU, `on_cpu` of all, and is random, for lock and unlock calls come in patterns that a fixed
+    /// in which their thread has a CPU, `on_cpu` of all, is shorter where they come `often`, and is random, for lock and unlock calls come in patterns that a fixed
     /// stride would fall in step with.
-    fn end(&mut self, random: &mut u32, on_cpu: u32) -> u32 {
+    fn end(&mut self, random: &mut u32, on_cpu: u32, often: u64) -> u32 {
         let ended = self.calls.max(1);
         let now = arch::ticks();
         let took = period::while_on_cpu(now.saturating_sub(self.since), on_cpu).max(1);
         self.since = now;
-        let spacing = SPACING_US * arena::header().ticks_per_us as u64;
-        let mean = (ended as u64 * spacing / took).clamp(1, SAMPLE as u64);
+        let spacing = SPACING_US * arena::header().ticks_per_us as u64 / often;
+        let mean = (ended as u64 * spacing / took).clamp(1, SAMPLE as u64 / often);
         *random = period::random(*random);
         self.calls = 1 + ((*random as u64 * (2 * mean - 1)) >> 32) as u32;
         ended
@@ -117,7 +114,7 @@ unsafe fn may_lease(state: *const ThreadState, slot: u32) -> bool {
             && arch::transect_flags[slot as usize].load(Ordering::Relaxed) == slot::QUICK_RELEASE
             && slot::kind(slot).flags == 0
             && (*state).contexts.is_none()
-            && (*state).held.iter().all(|held| held.object == 0)
+            && (*state).holds.is_empty()
     }
 }
 
@@ -171,7 +168,7 @@ pub unsafe fn sample_release(state: *mut ThreadState, c: *mut FlowCounters, slot
             s.release_countdown -= 1;
             return None;
         }
-        let ended = s.release_gap.end(&mut s.random, s.on_cpu);
+        let ended = s.release_gap.end(&mut s.random, s.on_cpu, 1);
         if may_lease(state, slot) {
             change_lease(c, s.release_gap.calls);
             // What is counted until then is in the lease.
@@ -182,24 +179,6 @@ pub unsafe fn sample_release(state: *mut ThreadState, c: *mut FlowCounters, slot
             s.release_countdown = s.release_gap.calls - 1;
         }
         Some(ended)
-    }
-}
-
-/// A lock whose acquisition time was taken.
-#[repr(C)]
-pub struct Held {
-    object: u64,
-    record: *const LockRecord,
-    since: u64,
-}
-
-/// Acquisitions that each of a thread's [`Held`] stands for.
-pub type HeldWeights = [u32; 8];
-
-impl Held {
-    /// An empty entry.
-    pub const fn none() -> Self {
-        Held { object: 0, record: core::ptr::null(), since: 0 }
     }
 }
 
@@ -299,7 +278,8 @@ pub unsafe fn attempt(state: *mut ThreadState, slot: u32, kind: Kind, r: &Regist
             return Attempt::Timed { weight: 1, contended };
         }
         if (*state).hold_countdown == 0 {
-            let ended = (*state).hold_gap.end(&mut (*state).random, (*state).on_cpu);
+            let often = record.map_or(1, hold::spread);
+            let ended = (*state).hold_gap.end(&mut (*state).random, (*state).on_cpu, often);
             (*state).hold_countdown = (*state).hold_gap.calls - 1;
             return Attempt::Timed { weight: ended, contended };
         }
@@ -360,33 +340,19 @@ pub unsafe fn acquired(state: *mut ThreadState, frame: &Frame, now: u64) {
         if slot::kind(frame.slot).handler == handler::LOCK_ACQUIRE && is_nested(frame.object) {
             return;
         }
-        hold(state, Held { object: frame.object, record: l, since: 0 }, frame.weight);
+        // All that found it held are timed. One that did not stands for those counted since the last one.
+        let since =
+            l.acquisitions.load(Ordering::Relaxed).saturating_sub(l.held_samples.load(Ordering::Relaxed)).max(1);
+        let calls = if frame.flags & CONTENDED != 0 { 1 } else { since };
+        hold::begin(state, frame.object, l, calls, frame.flags & PRESERVING == 0);
     }
-}
-
-/// From now on the lock's hold time is taken.
-unsafe fn hold(state: *mut ThreadState, held: Held, weight: u32) {
-    // SAFETY: the calling thread's own.
-    unsafe {
-        let at = index(held.object);
-        (*state).held_weights[at] = weight;
-        end_leases();
-        (*state).held[at] = Held { since: arch::ticks(), ..held };
-    }
-}
-
-/// The record of a lock whose hold time is being taken; null if it is not.
-///
-/// # Safety
-/// `state` is the calling thread's.
-pub unsafe fn being_held(state: *const ThreadState, object: u64) -> *const LockRecord {
-    // SAFETY: see above.
-    let held = unsafe { &(*state).held[index(object)] };
-    if held.object == object { held.record } else { core::ptr::null() }
 }
 
 /// The calling thread holds the mutex more than once: it is a recursive one.
-unsafe fn is_nested(object: u64) -> bool {
+///
+/// # Safety
+/// The program has just passed this address to the lock's own function.
+pub unsafe fn is_nested(object: u64) -> bool {
     if !knows() || object < 4096 {
         return false;
     }
@@ -412,90 +378,23 @@ unsafe fn may_have_waited(frame: &Frame) -> bool {
 }
 
 fn is_always_timed(l: &LockRecord) -> bool {
-    l.acquisitions.load(Ordering::Relaxed) < FIRST || is_held_long(l)
+    l.acquisitions.load(Ordering::Relaxed) < FIRST || hold::is_long(l)
 }
 
-/// Timing each of its acquisitions costs little.
-fn is_held_long(l: &LockRecord) -> bool {
-    let samples = l.held_samples.load(Ordering::Relaxed);
-    l.held.load(Ordering::Relaxed) > samples.saturating_mul(LONG_HOLD_US * arena::header().ticks_per_us as u64)
-}
-
-/// A lock is about to be released.
+/// The trampoline counts the lock's acquisitions no more by itself.
 ///
 /// # Safety
 /// `state` is the calling thread's.
-pub unsafe fn release(state: *mut ThreadState, object: u64) {
-    let now = arch::ticks();
-    // SAFETY: see above; `record` points into this thread's extent while `object` is set.
-    unsafe {
-        let h = &mut (*state).held[index(object)];
-        if h.object == object && object != 0 {
-            let l = &*h.record;
-            let of_mutex = slot::kind(l.slots.load(Ordering::Relaxed) as u32).handler == handler::LOCK_ACQUIRE;
-            if of_mutex && is_nested(object) {
-                return;
-            }
-            let weight = (*state).held_weights[index(object)].max(1);
-            add_held(l, now.saturating_sub(h.since), weight);
-            l.held_samples.store(l.held_samples.load(Ordering::Relaxed) + u64::from(weight), Ordering::Relaxed);
-            if is_held_long(l) {
-                let quick = &mut (*state).quick[quick_index(object, l.caller.load(Ordering::Relaxed))];
-                if core::ptr::eq(quick.record, l) {
-                    *quick = Quick::none();
-                }
-            }
-            h.object = 0;
-        }
-    }
-}
-
-/// A mutex is about to be given away for a wait on a condition. True if its hold time is being taken: it goes on after the wait
-/// ([`reacquired`]).
-///
-/// # Safety
-/// `state` is the calling thread's.
-pub unsafe fn release_to_wait(state: *mut ThreadState, object: u64) -> bool {
-    let now = arch::ticks();
-    // SAFETY: as in `release`.
-    unsafe {
-        let h = &mut (*state).held[index(object)];
-        if h.object != object || object == 0 {
-            return false;
-        }
-        let weight = (*state).held_weights[index(object)].max(1);
-        add_held(&*h.record, now.saturating_sub(h.since), weight);
-        (*state).lent_weight = weight;
-        (*state).lent = core::mem::replace(h, Held::none());
-        true
-    }
-}
-
-/// The wait is over, and the mutex held again.
-///
-/// # Safety
-/// `state` is the calling thread's.
-pub unsafe fn reacquired(state: *mut ThreadState) {
+pub unsafe fn forget_quick(state: *mut ThreadState, object: u64, l: &LockRecord) {
     // SAFETY: see above.
-    unsafe {
-        let held = core::mem::replace(&mut (*state).lent, Held::none());
-        if held.object != 0 {
-            hold(state, held, (*state).lent_weight);
-        }
+    let quick = unsafe { &mut (*state).quick[quick_index(object, l.caller.load(Ordering::Relaxed))] };
+    if core::ptr::eq(quick.record, l) {
+        *quick = Quick::none();
     }
-}
-
-fn add_held(l: &LockRecord, ticks: u64, weight: u32) {
-    let sum = lock_cost::less_empty(ticks) * u64::from(weight);
-    l.held.store(l.held.load(Ordering::Relaxed) + sum, Ordering::Relaxed);
 }
 
 fn quick_index(object: u64, caller: u64) -> usize {
     ((object >> 4 ^ object >> 9 ^ caller) as u32).wrapping_mul(QUICK_FACTOR) as usize >> QUICK_SHIFT
-}
-
-fn index(object: u64) -> usize {
-    (object >> 4 ^ object >> 9) as usize & 7
 }
 
 unsafe fn find<'a>(state: *mut ThreadState, object: u64, caller: u64, slot: u32) -> Option<&'a LockRecord> {

@@ -21,7 +21,7 @@ const TIMED_MAX: u32 = 64;
 /// restored. Measured: 35 to 60.
 const OUTSIDE_NS: u64 = 45;
 /// Frames looked at for calls of the same flow. Those of coroutines, which outlive the frames around them, may close into a ring.
-const SEARCH_MAX: usize = 128;
+pub const SEARCH_MAX: usize = 128;
 
 /// What a call knows of the calls of its flow inside.
 #[repr(C)]
@@ -66,7 +66,7 @@ pub struct Around {
 }
 
 /// When a call began to cost, if the agent was entered for it then.
-pub fn begin(entered: u64) -> u64 {
+fn begin(entered: u64) -> u64 {
     entered.saturating_sub(OUTSIDE_NS * u64::from(arena::header().ticks_per_us) / 1000)
 }
 
@@ -121,7 +121,10 @@ pub unsafe fn around(top: *mut Frame, c: *const FlowCounters) -> Option<Around> 
 }
 
 /// True if a call that stands for itself alone is around it.
-unsafe fn is_covered(mut around: Option<Around>, c: *const FlowCounters) -> bool {
+///
+/// # Safety
+/// As for [`around`].
+pub unsafe fn is_covered(mut around: Option<Around>, c: *const FlowCounters) -> bool {
     // SAFETY: as in `search`.
     unsafe {
         let mut left = SEARCH_MAX;
@@ -158,7 +161,10 @@ impl Around {
 }
 
 /// Moves the end of the gap in force: calls counted so far stay the same.
-unsafe fn shift(c: *const FlowCounters, by: i64) {
+///
+/// # Safety
+/// `c` are counters of the calling thread.
+pub unsafe fn shift(c: *const FlowCounters, by: i64) {
     // SAFETY: counters of the calling thread; single read-modify-writes, each whole before a signal handler's.
     unsafe {
         arch::add_own_u64(&(*c).issued, by as u64);
@@ -170,11 +176,37 @@ unsafe fn shift(c: *const FlowCounters, by: i64) {
 unsafe fn arm(f: *mut Frame, c: *const FlowCounters) {
     // SAFETY: as in `shift`; the frame is open and of this thread.
     unsafe {
-        let left = (*c).countdown.load(Ordering::Relaxed) as i32;
-        if left > 0 {
-            (*f).nested.rest = left as u32;
-            shift(c, 1 - i64::from(left));
+        let rest = next_enters(c);
+        if rest > 0 {
+            (*f).nested.rest = rest;
         }
+    }
+}
+
+/// The next call of the flow enters: how many were left of the gap in force, 0 if that is its last anyway.
+///
+/// # Safety
+/// As for [`shift`].
+pub unsafe fn next_enters(c: *const FlowCounters) -> u32 {
+    // SAFETY: see above.
+    unsafe {
+        let left = (*c).countdown.load(Ordering::Relaxed) as i32;
+        if left <= 0 {
+            return 0;
+        }
+        shift(c, 1 - i64::from(left));
+        left as u32
+    }
+}
+
+/// It need not, after all: `rest` is what [`next_enters`] returned.
+///
+/// # Safety
+/// As for [`shift`].
+pub unsafe fn next_need_not(c: *const FlowCounters, rest: u32) {
+    if rest > 0 {
+        // SAFETY: see above.
+        unsafe { shift(c, i64::from(rest) - 1) };
     }
 }
 
@@ -250,8 +282,8 @@ impl Standing {
         unsafe {
             let c = (*f).record;
             let rest = core::mem::take(&mut (*f).nested.rest);
-            if (*f).flags & WATCHING != 0 && rest > 0 {
-                shift(c, i64::from(rest) - 1);
+            if (*f).flags & WATCHING != 0 {
+                next_need_not(c, rest);
             }
             let depth = (*c).depth.load(Ordering::Relaxed);
             let around = if depth > 1 { search((*f).parent, f, c, &mut { SEARCH_MAX }) } else { None };

@@ -142,6 +142,8 @@ pub extern "C" fn forked() {
     h.timed_call_ticks.store(parent.timed_call_ticks.load(Ordering::Relaxed), Ordering::Relaxed);
     h.sampled_call_ticks.store(parent.sampled_call_ticks.load(Ordering::Relaxed), Ordering::Relaxed);
     h.empty_call_ticks.store(parent.empty_call_ticks.load(Ordering::Relaxed), Ordering::Relaxed);
+    h.empty_hold.store(parent.empty_hold.load(Ordering::Relaxed), Ordering::Relaxed);
+    h.hidden_hold.store(parent.hidden_hold.load(Ordering::Relaxed), Ordering::Relaxed);
     // SAFETY: a static of the agent.
     unsafe { arch::transect_active.store(&raw const h.active_packed as u64, Ordering::Relaxed) };
     publish(h);

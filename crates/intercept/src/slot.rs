@@ -154,7 +154,8 @@ fn entry(kind: Kind) -> u8 {
         _ if plain => 0,
         handler::LOCK_ACQUIRE if crate::lock::knows() && !kind.traced && !is_full() => QUICK_ACQUIRE,
         handler::READ_ACQUIRE if crate::lock::knows() && !kind.traced && !is_full() => QUICK_READ,
-        handler::LOCK_RELEASE if crate::lock::knows() && !kind.traced && !is_full() => QUICK_RELEASE,
+        // In it the trampoline notes when the lock was released.
+        handler::LOCK_RELEASE if crate::lock::knows() && !kind.traced => QUICK_RELEASE,
         handler::SYSCALL if !kind.traced && kind.flags & SLOT_FRAMED == 0 && !is_full() => QUICK_SYSTEM_CALL,
         _ => 1,
     }

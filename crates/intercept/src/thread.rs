@@ -8,7 +8,8 @@ use transect_event_abi::thread::{COUNTERS_OFFSET, FlowCounters, THREAD_ENDED, TH
 use crate::arch::syscall as sys;
 use crate::context::{self, Contexts};
 use crate::frame::{self, Frame};
-use crate::lock::{Gap, Held, HeldWeights, QUICK_ENTRIES, Quick};
+use crate::hold::Holds;
+use crate::lock::{Gap, QUICK_ENTRIES, Quick};
 use crate::{active, arch, arena, extent_map, process, published, state_pool};
 
 /// Rounds of destructors after which a thread is taken to be at its end (PTHREAD_DESTRUCTOR_ITERATIONS).
@@ -35,6 +36,8 @@ pub struct ThreadState {
     pub window_start: u64,
     /// The thread's CPU time at its start, ns.
     pub window_cpu_ns: u64,
+    /// How often it had lost its CPU then.
+    pub switches: u64,
     /// When τ was last adjusted.
     pub steered: u64,
     /// Part of its time in which the thread has a CPU, see [`crate::period::on_cpu`].
@@ -62,13 +65,7 @@ pub struct ThreadState {
     /// The gap that `release_countdown` counts down.
     pub release_gap: Gap,
     /// Locks held whose acquisition time was taken.
-    pub held: [Held; 8],
-    /// See [`HeldWeights`].
-    pub held_weights: HeldWeights,
-    /// The mutex that it gave away to wait on a condition, if its hold time is being taken.
-    pub lent: Held,
-    /// Acquisitions that this one stands for.
-    pub lent_weight: u32,
+    pub holds: Holds,
     /// For environments passed on to children.
     pub environment: crate::environment::Buffer,
     /// Cache of lock records.
@@ -159,13 +156,13 @@ pub fn register(start_routine: u64, main: bool, stack_high: u64, stack_size: u64
         (*state).stack_low = stack_high.saturating_sub(stack_size);
         (*state).window_start = now;
         (*state).window_cpu_ns = 0;
+        (*state).switches = 0;
         (*state).steered = now;
         (*state).on_cpu = crate::period::ALWAYS_ON_CPU;
         (*state).window_cost = 0;
         (*state).call_cost = crate::period::current().cost_of(0);
         (*state).random = (now as u32) | 1;
-        (*state).held = [const { Held::none() }; 8];
-        (*state).lent = Held::none();
+        (*state).holds = Holds::none();
         (*state).quick = [const { Quick::none() }; QUICK_ENTRIES];
         (*h).process.store(process::extent(), Ordering::Relaxed);
         (*h).start_ticks
@@ -504,8 +501,7 @@ pub unsafe fn attach(state: *mut ThreadState) {
         let h = base as *mut ThreadHeader;
         let start = process::header().start_ticks.load(Ordering::Relaxed);
         (*state).header = h;
-        (*state).held = [const { Held::none() }; 8];
-        (*state).lent = Held::none();
+        (*state).holds = Holds::none();
         (*state).quick = [const { Quick::none() }; QUICK_ENTRIES];
         (*h).process.store(process::extent(), Ordering::Relaxed);
         (*h).start_ticks.store(start, Ordering::Relaxed);

@@ -34,4 +34,8 @@ pub struct Lock {
     pub wait_ns: i64,
     /// Time held, ns; estimated from sampled acquisitions.
     pub hold_ns: i64,
+    /// Lower end of its 95 % interval; `None`: not known.
+    pub hold_ns_low: Option<i64>,
+    /// Upper end.
+    pub hold_ns_high: Option<i64>,
 }

@@ -46,7 +46,7 @@ fn flows_threads_waits_and_locks() {
     let thread = numbered!(profile.threads[0];
         start_ns wall_ns busy_ns wait_ns calls outermost_ns outermost_attributed_ns attributed_ns);
     let wait = numbered!(profile.waits[0]; count ns);
-    let lock = numbered!(profile.locks[0]; acquisitions contended wait_ns hold_ns);
+    let lock = numbered!(profile.locks[0]; acquisitions contended wait_ns hold_ns hold_ns_low hold_ns_high);
     for (table, expected) in [("flows", flow), ("threads", thread), ("waits", wait), ("locks", lock)] {
         check(&profile, table, &expected);
     }

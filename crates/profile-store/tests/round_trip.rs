@@ -186,6 +186,7 @@ prop_compose! {
             .map(|(thread, api, object, n, caller)| Wait { thread, api, object, count: n[0], ns: n[1], caller }).collect();
         profile.locks = locks.into_iter().map(|(object, path, n)| Lock {
             process: 0, object, path, acquisitions: n[0], contended: n[1], wait_ns: n[2], hold_ns: n[3],
+            hold_ns_low: (n[0] > 1).then_some(n[1]), hold_ns_high: (n[0] > 1).then_some(n[2]),
         }).collect();
         profile.trace = trace.into_iter()
             .map(|(time_ns, thread, caller, api, args)| TraceEvent { time_ns, thread, caller, api, args }).collect();

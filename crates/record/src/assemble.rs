@@ -19,6 +19,7 @@ use crate::names::Names;
 use crate::static_components::StaticComponents;
 
 mod flow;
+mod hold;
 mod locks;
 mod losses;
 
@@ -246,7 +247,7 @@ impl<'a> Assembler<'a> {
         for t in threads {
             self.add_thread(p, process, t, end, names, &slots, &comm, &used);
         }
-        self.add_locks(p, process, threads, names, &slots);
+        self.add_locks(p, process, threads, end, names, &slots);
         self.add_losses(p, threads);
     }
 
@@ -290,7 +291,8 @@ impl<'a> Assembler<'a> {
             all.extend(context.flows.iter().map(|(slot, c)| (number, *slot, c)));
         }
         let outermost = outermost(t, all.iter().map(|(_, _, c)| *c));
-        let room = Room::of(wall, open_wait, outermost.0, self.scale.rate, all.iter().map(|(_, _, c)| *c));
+        let room = Room::of(wall, open_wait, outermost.0, self.scale.rate, all.iter().map(|(_, _, c)| *c))
+            .with_attributed(attributed as f64 / wall.max(1) as f64);
         let mut inside = flow::Inside::default();
         for (_, slot, c) in &all {
             slots.get(slot).and_then(Option::as_ref).into_iter().for_each(|named| inside.add(named, c));

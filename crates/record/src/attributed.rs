@@ -24,7 +24,9 @@ pub(crate) fn fit(profile: &mut Profile) {
     for flow in &mut profile.flows {
         let Some(total) = flow.total_ns else { continue };
         let alone = alone.get(flow.thread as usize).copied().unwrap_or(false);
-        flow.attributed_ns = flow.attributed_ns.map(|ns| if alone { total } else { ns.clamp(0, total) });
+        // Calls of a flow on one thread are apart: of its time they have no more than all.
+        let most = profile.threads.get(flow.thread as usize).map_or(total, |thread| thread.attributed_ns.min(total));
+        flow.attributed_ns = flow.attributed_ns.map(|ns| if alone { total } else { ns.clamp(0, most.max(0)) });
         flow.criticality_ns = flow.criticality_ns.map(|ns| ns.min(flow.attributed_ns.unwrap_or(total)));
     }
 }
@@ -151,5 +153,12 @@ mod tests {
         assert_eq!((times(&profile, 0), times(&profile, 1)), ((800, 650), (750, 600)));
         let parts = |flow: &Flow| (flow.attributed_ns.unwrap(), flow.criticality_ns.unwrap());
         assert_eq!(profile.flows.iter().map(parts).collect::<Vec<_>>(), [(50, 50), (30, 30)]);
+    }
+
+    #[test]
+    fn calls_have_no_more_of_the_time_than_their_thread() {
+        let other = Thread { tid: 2, ..thread(2, 0, 1000) };
+        let profile = fitted(vec![thread(1, 0, 1000), other], vec![flow(0, 1000, 1000), flow(1, 500, 500)], Vec::new());
+        assert_eq!([0, 1].map(|row| profile.flows[row].attributed_ns), [Some(800), Some(500)]);
     }
 }

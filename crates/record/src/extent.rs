@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use transect_event_abi::arena::EXTENT_CONTEXT;
 use transect_event_abi::context::{CONTEXT_DEPTH, ContextHeader};
+pub use transect_event_abi::process::HOLD_SCALE;
 use transect_event_abi::process::{
     BYTES_OFFSET, CLOCK_KERNEL, CLOCK_LOST, NAMES_CAPACITY, NAMES_OFFSET, OBJECT_CAPACITY, OBJECTS_OFFSET,
     ObjectRecord, ProcessHeader, SLOT_CAPACITY, SLOT_DLSYM, SLOTS_OFFSET, SlotRecord,
@@ -124,6 +125,10 @@ pub struct Process {
     pub timed_call: u32,
     /// Cost of a timed call through Rust, ticks.
     pub sampled_call: u32,
+    /// What an empty hold of a lock shows, and how much of a longer one is hidden in that, in 1/[`HOLD_SCALE`] ticks.
+    pub empty_hold: u32,
+    /// See `empty_hold`.
+    pub hidden_hold: u32,
     /// Its times are by the kernel's clock of active threads, of this application.
     pub application: Option<u32>,
     /// They should have been, and are by the agent's own.
@@ -208,6 +213,8 @@ impl Process {
             end: h.u64(offset_of!(ProcessHeader, end_ticks)),
             timed_call: h.u32(offset_of!(ProcessHeader, timed_call_ticks)),
             sampled_call: h.u32(offset_of!(ProcessHeader, sampled_call_ticks)),
+            empty_hold: h.u32(offset_of!(ProcessHeader, empty_hold)),
+            hidden_hold: h.u32(offset_of!(ProcessHeader, hidden_hold)),
             application: (h.u32(offset_of!(ProcessHeader, clock)) == CLOCK_KERNEL)
                 .then(|| h.u32(offset_of!(ProcessHeader, application))),
             clock_lost: h.u32(offset_of!(ProcessHeader, clock)) == CLOCK_LOST,
@@ -405,8 +412,8 @@ pub struct Thread {
     pub flows: Vec<(u32, Counters)>,
     /// The same while the thread was in feature regions.
     pub contexts: Vec<Context>,
-    /// Locks: object, return address, acquisitions, contended, wait, held, samples, slots.
-    pub locks: Vec<[u64; 8]>,
+    /// Locks, word by word (`transect_event_abi::thread::LockRecord`).
+    pub locks: Vec<[u64; 16]>,
     /// Waits: slot, object, count, ticks.
     pub waits: Vec<[u64; 4]>,
     /// Traced calls: ticks, slot, arguments.
@@ -416,6 +423,11 @@ pub struct Thread {
 }
 
 impl Thread {
+    /// Ticks that it lived until `end`, or its own.
+    pub fn life(&self, end: u64) -> u64 {
+        if self.end != 0 { self.end } else { end }.saturating_sub(self.start)
+    }
+
     /// Reads a thread extent and those of its contexts.
     pub fn read(arena: &Arena, extent: u32, contexts: &[u32], process: &Process) -> Thread {
         let raw = arena.read(extent, 0, size_of::<ThreadHeader>());
@@ -447,7 +459,7 @@ impl Thread {
             name: h.text(name_at, 16),
             flows: flows(arena, extent, process),
             contexts: contexts.iter().map(|&c| Context::read(arena, c, process)).collect(),
-            locks: table::<8>(arena, extent, LOCKS_OFFSET, LOCK_CAPACITY * size_of::<LockRecord>()),
+            locks: table::<16>(arena, extent, LOCKS_OFFSET, LOCK_CAPACITY * size_of::<LockRecord>()),
             waits: table::<4>(arena, extent, WAITS_OFFSET, WAIT_CAPACITY * size_of::<WaitRecord>()),
             trace: trace(arena, extent, written),
             trace_lost: written.saturating_sub(TRACE_CAPACITY as u64),

@@ -162,6 +162,8 @@ fn decorate(profile: &mut Profile) {
         contended,
         wait_ns,
         hold_ns,
+        hold_ns_low: Some(hold_ns * 9 / 10),
+        hold_ns_high: Some(hold_ns * 11 / 10),
     };
     profile.locks = vec![
         lock(

@@ -1,6 +1,6 @@
 use transect_profile_model::{Lock, Profile};
 
-use super::{id, int32, int64, process, text};
+use super::{id, int32, int64, optional_int64, process, text};
 use crate::StoreError;
 use crate::column::{Column, TableReader};
 
@@ -15,6 +15,8 @@ pub(super) fn columns(profile: &Profile) -> Vec<Column<'_>> {
         int64("contended", rows, |l| l.contended),
         int64("wait_ns", rows, |l| l.wait_ns),
         int64("hold_ns", rows, |l| l.hold_ns),
+        optional_int64("hold_ns_low", rows, |l| l.hold_ns_low),
+        optional_int64("hold_ns_high", rows, |l| l.hold_ns_high),
     ]
 }
 
@@ -26,6 +28,10 @@ pub(crate) fn read(table: &TableReader, processes: usize) -> Result<Vec<Lock>, S
     let mut contended = table.int64("contended")?.into_iter();
     let mut wait_ns = table.int64("wait_ns")?.into_iter();
     let mut hold_ns = table.int64("hold_ns")?.into_iter();
+    // Recordings of older versions have none.
+    let optional = |name| if table.has(name) { table.optional_int64(name) } else { Ok(vec![None; table.rows()]) };
+    let mut hold_ns_low = optional("hold_ns_low")?.into_iter();
+    let mut hold_ns_high = optional("hold_ns_high")?.into_iter();
     Ok(std::iter::from_fn(|| {
         Some(Lock {
             process: process.next()?,
@@ -35,6 +41,8 @@ pub(crate) fn read(table: &TableReader, processes: usize) -> Result<Vec<Lock>, S
             contended: contended.next()?,
             wait_ns: wait_ns.next()?,
             hold_ns: hold_ns.next()?,
+            hold_ns_low: hold_ns_low.next()?,
+            hold_ns_high: hold_ns_high.next()?,
         })
     })
     .collect())

@@ -20,6 +20,8 @@ pub(super) struct Room {
     fit: f64,
     /// By how much a timed call may take longer than others, ticks.
     longer: f64,
+    /// Part of the thread's life that is attributed to it.
+    attributed: f64,
 }
 
 impl Room {
@@ -33,7 +35,12 @@ impl Room {
             .fold((0.0, 0.0), |(doubts, estimated), c| (doubts + doubt(c, longer), estimated + c.own.max(0) as f64));
         let excess = (outermost as f64 - lived).max(0.0);
         let fit = (1.0 - excess / f64::max(estimated, 1.0)).max(0.0);
-        Room { lived, excess: excess / f64::max(doubts, 1.0), fit, longer }
+        Room { lived, excess: excess / f64::max(doubts, 1.0), fit, longer, attributed: 1.0 }
+    }
+
+    /// Of a thread to which this part of its life is attributed.
+    pub fn with_attributed(self, attributed: f64) -> Self {
+        Room { attributed, ..self }
     }
 
     /// A flow's own ticks and its total.
@@ -151,8 +158,9 @@ impl Times {
         Times {
             total,
             own: estimate(own, fitted_own, half_own),
-            attributed: total.ticks * of_total(c.attributed),
-            criticality: c.criticality as f64 * if c.total > 0 { total.ticks / c.total as f64 } else { 1.0 },
+            // What the wait that hasn't ended counted for is in no counter.
+            attributed: (total.ticks - open) * of_total(c.attributed) + open * room.attributed,
+            criticality: c.criticality as f64 * if c.total > 0 { (total.ticks - open) / c.total as f64 } else { 1.0 },
         }
     }
 }
@@ -291,5 +299,13 @@ mod tests {
         let waits = Counters { variance: (0.0, 1.0), ..counters(10, 5, 500) };
         let times = Times::of(&waits, 600, Room::of(1000, 600, 500, 1.0, [&waits].into_iter()), 0.0, 0.0);
         assert!((times.total.ticks - 1000.0).abs() < 1e-6, "{times:?}");
+    }
+
+    #[test]
+    fn a_wait_that_has_not_ended_has_its_threads_part_of_the_time() {
+        let waits = counters(0, 0, 0);
+        let room = Room::of(1000, 600, 0, 1.0, [&waits].into_iter()).with_attributed(0.25);
+        let times = Times::of(&waits, 600, room, 0.0, 0.0);
+        assert_eq!((times.total.ticks, times.attributed), (600.0, 150.0));
     }
 }

@@ -4,9 +4,38 @@ use std::collections::HashMap;
 
 use transect_profile_model::{Lock, ProcessId};
 
+use super::hold::{Cost, Hold, Record};
 use super::{Assembler, Named, address_label};
 use crate::extent;
 use crate::names::Names;
+
+/// A lock as taken from one place by all threads.
+#[derive(Default)]
+struct Row {
+    acquisitions: f64,
+    contended: f64,
+    wait: f64,
+    hold: Hold,
+    /// Ticks in which it could be held.
+    room: f64,
+    slots: u64,
+}
+
+/// No lock is held longer, from all places together, than there is `room` for, by the slots of its first place.
+fn fit(rows: &mut HashMap<(u64, u64), Row>, room: impl Fn(u64) -> f64) {
+    let mut locks: HashMap<u64, (f64, f64)> = HashMap::new();
+    for ((object, _), row) in rows.iter() {
+        let lock = locks.entry(*object).or_default();
+        *lock = (lock.0 + row.hold.ticks, lock.1.max(room(row.slots)));
+    }
+    for ((object, _), row) in rows.iter_mut() {
+        let (held, room) = locks[object];
+        row.room = row.room.min(room);
+        if held > room {
+            row.hold = row.hold.times(room / held);
+        }
+    }
+}
 
 impl Assembler<'_> {
     pub(super) fn add_locks(
@@ -14,22 +43,33 @@ impl Assembler<'_> {
         p: &extent::Process,
         process: ProcessId,
         threads: &[extent::Thread],
+        end: u64,
         names: &mut Names,
         slots: &HashMap<u32, Option<Named>>,
     ) {
-        let mut rows: HashMap<(u64, u64), [f64; 6]> = HashMap::new();
-        let mut around: HashMap<(u64, u64), u64> = HashMap::new();
-        for l in threads.iter().flat_map(|t| &t.locks) {
-            let row = rows.entry((l[0], l[1])).or_default();
-            for (sum, value) in row.iter_mut().zip(&l[2..7]) {
-                *sum += *value as f64;
+        let cost = Cost::of(p, self.scale.rate);
+        let mut rows: HashMap<(u64, u64), Row> = HashMap::new();
+        for t in threads {
+            let lived = t.life(end) as f64;
+            for l in &t.locks {
+                let record = Record::of(l);
+                let row = rows.entry((l[0], l[1])).or_insert_with(|| Row { slots: l[7], ..Row::default() });
+                row.acquisitions += record.acquisitions;
+                row.contended += l[3] as f64;
+                row.wait += record.wait;
+                row.hold = row.hold.and(Hold::of(record, cost, (lived - record.wait).max(0.0)));
+                row.room += lived;
             }
-            around.entry((l[0], l[1])).or_insert(l[7]);
         }
-        for ((object, caller), [acquisitions, contended, wait, held, samples, _]) in rows {
-            let slots_word = around[&(object, caller)];
-            let api = slots.get(&(slots_word as u32)).and_then(|n| n.as_ref());
-            let kind = match api.map(|n| n.symbol.as_str()) {
+        let lived = threads.iter().map(|t| t.life(end)).sum();
+        let name = |word: u64| slots.get(&(word as u32)).and_then(|n| n.as_ref()).map(|n| n.symbol.as_str());
+        // Those who read have it together.
+        let reads = |word| name(word).is_some_and(|name| name.contains("rdlock"));
+        let wall = end.saturating_sub(p.start);
+        fit(&mut rows, |word| if reads(word) { lived } else { wall } as f64);
+        for ((object, caller), row) in rows {
+            let slots_word = row.slots;
+            let kind = match name(slots_word) {
                 Some(s) if s.contains("rwlock") => "rwlock",
                 Some(s) if s.contains("spin") => "spin",
                 _ => "mutex",
@@ -53,7 +93,7 @@ impl Assembler<'_> {
                 }
                 _ => String::new(),
             };
-            let hold = if samples > 0.0 { held * acquisitions / samples } else { 0.0 };
+            let (low, high) = row.hold.interval(row.room);
             self.profile.locks.push(Lock {
                 process,
                 object: format!("{kind} {}", address_label(p, names, object)),
@@ -63,11 +103,27 @@ impl Assembler<'_> {
                 } else {
                     format!("{enclosing}{place}")
                 },
-                acquisitions: acquisitions as i64,
-                contended: contended as i64,
-                wait_ns: self.scale.ns(wait),
-                hold_ns: self.scale.ns(hold),
+                acquisitions: row.acquisitions as i64,
+                contended: row.contended as i64,
+                wait_ns: self.scale.ns(row.wait),
+                hold_ns: self.scale.ns(row.hold.ticks),
+                hold_ns_low: Some(self.scale.ns(low)),
+                hold_ns_high: Some(self.scale.ns(high)),
             });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_holders_of_a_lock_fit_into_the_time_that_there_was() {
+        let hold = |ticks| Row { hold: Hold { ticks, ..Hold::default() }, room: 150.0, ..Row::default() };
+        let mut rows = HashMap::from([((1, 1), hold(90.0)), ((1, 2), hold(30.0)), ((2, 1), hold(90.0))]);
+        fit(&mut rows, |_| 100.0);
+        assert_eq!([(1, 1), (1, 2), (2, 1)].map(|key| rows[&key].hold.ticks), [75.0, 25.0, 90.0]);
+        assert!(rows.values().all(|row| row.room == 100.0));
     }
 }

@@ -69,14 +69,17 @@ fn per_call(total_ns: Option<i64>, calls: i64) -> String {
 /// Interval, relative to the total and in percent, from which an estimate is only an order of magnitude.
 const VAGUE: f64 = 50.0;
 
-/// How far the 95 % interval of a total goes to its wider side, ns; `None` where every call was timed.
 fn half_interval(row: &FlowRow) -> Option<f64> {
-    let (low, high, total) = (row.total_ns_low?, row.total_ns_high?, row.total_ns?);
-    Some((high - total).max(total - low) as f64)
+    wider_side(row.total_ns?, row.total_ns_low, row.total_ns_high)
 }
 
-/// `half` ([`half_interval`]) relative to the total; empty where the interval does not show.
-fn uncertainty(total_ns: Option<i64>, half: Option<f64>) -> Cell {
+/// How far the 95 % interval of a time goes to its wider side, ns; `None` where it is exact.
+pub(super) fn wider_side(ns: i64, low: Option<i64>, high: Option<i64>) -> Option<f64> {
+    Some((high? - ns).max(ns - low?) as f64)
+}
+
+/// `half` ([`wider_side`]) relative to the time; empty where the interval does not show.
+pub(super) fn uncertainty(total_ns: Option<i64>, half: Option<f64>) -> Cell {
     match (total_ns, half) {
         (Some(total), Some(half)) if total > 0 => {
             let percent = half * 100.0 / total as f64;

@@ -4,6 +4,7 @@ use transect_analyze::LockRow;
 
 use super::Limit;
 use super::escape::escape;
+use super::flows::{uncertainty, wider_side};
 use super::page::Page;
 use super::shorten::Kind;
 use super::style::Role;
@@ -25,6 +26,7 @@ pub(crate) fn locks(page: &mut Page, rows: &[LockRow], counted: bool, limit: Lim
     let mut table = Table::new(&[
         Column::number("WAITED"),
         Column::number("HELD").rank(2),
+        Column::number("±").rank(2),
         Column::number("TAKEN").rank(LAST_RESORT),
         Column::number("CONTENDED"),
         Column::name("LOCK, TAKEN AT", Kind::Text, 16),
@@ -36,13 +38,15 @@ pub(crate) fn locks(page: &mut Page, rows: &[LockRow], counted: bool, limit: Lim
         table.row([
             Cell::new(if row.wait_ns > 0 { Role::Wait } else { Role::Plain }, duration(row.wait_ns)),
             duration(row.hold_ns).into(),
+            uncertainty(Some(row.hold_ns), wider_side(row.hold_ns, row.hold_ns_low, row.hold_ns_high)),
             count(row.acquisitions).into(),
             Cell::new(role, optional_percent(contended)),
             Cell::new(Role::Name, escape(&row.object)),
         ]);
         if !row.path.is_empty() {
             let path = Cell::new(Role::Dim, "  ").then(Role::Dim, escape(&row.path)).of(Kind::Path);
-            table.row([Cell::default(), Cell::default(), Cell::default(), Cell::default(), path]);
+            let nothing = Cell::default;
+            table.row([nothing(), nothing(), nothing(), nothing(), nothing(), path]);
         }
     }
     page.table(&table);

@@ -348,6 +348,8 @@ pub fn locks() -> Vec<LockRow> {
         contended,
         wait_ns,
         hold_ns,
+        hold_ns_low: Some(hold_ns - hold_ns / 8),
+        hold_ns_high: Some(hold_ns + hold_ns / 8),
         process: 4000,
     };
     vec![

@@ -158,6 +158,8 @@ export interface LockRow {
   contended: number;
   wait_ns: number;
   hold_ns: number | null;
+  hold_ns_low?: number | null;
+  hold_ns_high?: number | null;
 }
 
 export interface LatencyRow {

@@ -1,7 +1,7 @@
 // Waits, locks and losses: plain tables.
 
 import { printable } from "./dom";
-import { count, duration, exact, exactNs, percent } from "./format";
+import { count, duration, exact, exactNs, interval, percent, plusMinus } from "./format";
 import type { Model } from "./model";
 import { hasFlows, type LockRow, type LossRow, type WaitRow } from "./report";
 import { section } from "./section";
@@ -89,7 +89,11 @@ export function lockSection(model: Model): HTMLElement {
         tone: () => "tone-lock",
       },
       time("wait_ns", "Waited", "Time waited for the lock", (row) => row.wait_ns, (row) => row.wait_ns / most),
-      time("hold_ns", "Held", "Time the lock was held; estimated from sampled acquisitions", (row) => row.hold_ns),
+      {
+        ...time<LockRow>("hold_ns", "Held", "Time the lock was held; estimated from sampled acquisitions, with its 95 % interval", (row) => row.hold_ns),
+        note: (row) => plusMinus(row.hold_ns, row.hold_ns_low, row.hold_ns_high),
+        title: (row) => interval(row.hold_ns, row.hold_ns_low, row.hold_ns_high),
+      },
     ],
   });
   return section("locks", "Locks", "Each lock by call path. A lock taken often without contention costs time too.", table.element);

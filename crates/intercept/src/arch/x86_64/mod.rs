@@ -8,6 +8,7 @@ use transect_event_abi::process::SLOT_CAPACITY;
 use transect_event_abi::thread::{FlowCounters, LockRecord, ThreadHeader};
 
 use crate::frame::Frame;
+use crate::hold::Holds;
 use crate::thread::ThreadState;
 
 pub mod syscall;
@@ -47,7 +48,10 @@ global_asm!(
     T_TAU = const offset_of!(ThreadState, tau),
     T_HOLD = const offset_of!(ThreadState, hold_countdown),
     T_RELEASE = const offset_of!(ThreadState, release_countdown),
-    T_HELD = const offset_of!(ThreadState, held),
+    T_HELD = const offset_of!(ThreadState, holds) + offset_of!(Holds, held),
+    T_RELEASED = const offset_of!(ThreadState, holds) + offset_of!(Holds, released),
+    T_DITHER = const offset_of!(ThreadState, holds) + offset_of!(Holds, dither),
+    T_STAMP = const offset_of!(ThreadState, holds) + offset_of!(Holds, stamp),
     T_QUICK = const offset_of!(ThreadState, quick),
     NUMBERS = const crate::system_call::NUMBERS,
     RWLOCK_WRITER = const crate::lock::RWLOCK_WRITER,
@@ -70,7 +74,7 @@ global_asm!(
 const _: () = assert!(offset_of!(Frame, ret) < 64 && offset_of!(Frame, rbx) < 64);
 const _: () = assert!(offset_of!(Frame, flags) == offset_of!(Frame, slot) + 4);
 // The quick paths of locks scale by these sizes.
-const _: () = assert!(size_of::<crate::lock::Held>() == 24 && size_of::<crate::lock::Quick>() == 32);
+const _: () = assert!(size_of::<crate::hold::Held>() == 24 && size_of::<crate::lock::Quick>() == 32);
 
 /// Distance between two stubs in bytes; the assembler aligns each to 16.
 pub const STUB_SIZE: usize = 48;
@@ -156,6 +160,13 @@ pub fn ticks() -> u64 {
     }
     // SAFETY: rdtsc has no preconditions in user space unless the kernel disabled it, which was looked at.
     unsafe { core::arch::x86_64::_rdtsc() }
+}
+
+/// As [`ticks`], after all that the program has done before.
+pub fn ticks_in_order() -> u64 {
+    // SAFETY: in every x86-64 CPU; waits for earlier instructions.
+    unsafe { core::arch::x86_64::_mm_lfence() };
+    ticks()
 }
 
 /// The calling thread may read the counter no more, nor may threads that are born from now on.

@@ -282,13 +282,22 @@ pub fn gettid() -> u32 {
 /// that have the thread lose its CPU here if its slice is over (`update_curr` of kernel/sched/fair.c): outside of the call that
 /// ran it down.
 pub fn thread_cpu_ns() -> u64 {
+    let [user_s, user_us, system_s, system_us, ..] = thread_usage();
+    (user_s + system_s) * 1_000_000_000 + (user_us + system_us) * 1000
+}
+
+/// How often the calling thread has lost its CPU (`ru_nivcsw`).
+pub fn thread_preempted() -> u64 {
+    thread_usage()[17]
+}
+
+/// A `struct rusage` of the calling thread: two `timeval`s, then fourteen words.
+fn thread_usage() -> [u64; 18] {
     const RUSAGE_THREAD: u64 = 1;
-    // Two `timeval`s, then fourteen words.
-    let mut usage = [0u64; 18];
+    let mut usage = [0; 18];
     // SAFETY: getrusage writes a struct rusage of that size.
     unsafe { call(98, RUSAGE_THREAD, usage.as_mut_ptr() as u64, 0, 0, 0, 0) };
-    let [user_s, user_us, system_s, system_us, ..] = usage;
-    (user_s + system_s) * 1_000_000_000 + (user_us + system_us) * 1000
+    usage
 }
 
 /// Process id.

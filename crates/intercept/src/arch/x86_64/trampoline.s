@@ -352,8 +352,42 @@ transect_return_site:
     .cfi_adjust_cfa_offset -40
     mov r10, rax
     test rax, rax
-    jnz 5b
-    # the thread's record is gone: leave the frame to reclaiming
+    jz 71f
+    cmp qword ptr [r10 + {T_STAMP}], 0
+    je 5b
+    # a lock is held from here on: as 5, then the time
+    mov r8, qword ptr [rbx + {F_RAX}]
+    mov r9, qword ptr [rbx + {F_RDX}]
+    mov rcx, qword ptr [rbx + {F_RBX}]
+    .cfi_remember_state
+    .cfi_register rbx, rcx
+    mov dword ptr [rbx + {F_OPEN}], 0
+    mov rax, qword ptr [r10 + {T_FREE}]
+70: mov qword ptr [rbx + {F_NEXT}], rax
+    cmpxchg qword ptr [r10 + {T_FREE}], rbx
+    jne 70b
+    mov rbx, rcx
+    .cfi_restore rbx
+    mov rcx, qword ptr [r10 + {T_STAMP}]
+    mov qword ptr [r10 + {T_STAMP}], 0
+    # a signal handler may have come first
+    test rcx, rcx
+    jz 72f
+    lfence
+    rdtsc
+    shl rdx, 32
+    or rax, rdx
+    mov qword ptr [rcx], rax
+    # see DITHER in hold.rs
+    mov ecx, dword ptr [r10 + {T_DITHER}]
+73: dec ecx
+    jnz 73b
+    lfence
+72: mov rax, r8
+    mov rdx, r9
+    ret
+    .cfi_restore_state
+71: # the thread's record is gone: leave the frame to reclaiming
     mov rax, qword ptr [rbx + {F_RAX}]
     mov rdx, qword ptr [rbx + {F_RDX}]
     mov rbx, qword ptr [rbx + {F_RBX}]
@@ -624,11 +658,22 @@ transect_static_enter:
     and eax, 7
     lea eax, [rax + rax * 2]
     cmp qword ptr [rcx + rax * 8 + {T_HELD}], rdi
-    je 14f
+    je 17f
     cmp dword ptr [rcx + {T_RELEASE}], 0
     je 14f
     dec dword ptr [rcx + {T_RELEASE}]
     jmp 11b
+17: # its hold time is being taken, and ends here
+    push rdx
+    .cfi_adjust_cfa_offset 8
+    lfence
+    rdtsc
+    shl rdx, 32
+    or rax, rdx
+    mov qword ptr [rcx + {T_RELEASED}], rax
+    pop rdx
+    .cfi_adjust_cfa_offset -8
+    jmp 14f
 13: test dword ptr [rdi], {RWLOCK_WRITER}
     je 15b
     jmp 14f

@@ -8,7 +8,7 @@ use rustix::process::{Pid, Resource, Rlimit, prlimit};
 
 use crate::address_space::FileIdentity;
 use crate::error::AttachError;
-use crate::process::{Status, read_text, threads};
+use crate::process::{Status, limit_of, threads};
 use crate::stop::Stop;
 use crate::target::Target;
 
@@ -99,7 +99,7 @@ struct RoomForOne {
 impl RoomForOne {
     fn make(pid: i32) -> Self {
         let raise = || {
-            let usual = limit_on_descriptors(pid)?;
+            let usual = limit_of(pid, "Max open files")?;
             let pid = Pid::from_raw(pid)?;
             let current = usual.current.filter(|&current| current <= HIGH_DESCRIPTOR)?;
             let wanted = HIGH_DESCRIPTOR + 1;
@@ -124,13 +124,6 @@ impl Drop for RoomForOne {
     }
 }
 
-fn limit_on_descriptors(pid: i32) -> Option<Rlimit> {
-    let limits = read_text(format!("/proc/{pid}/limits")).ok()?;
-    let mut values = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?.split_whitespace();
-    let mut next = || values.next().map(|value| value.parse::<u64>().ok());
-    Some(Rlimit { current: next()?, maximum: next()? })
-}
-
 #[cfg(test)]
 mod tests {
     use rustix::process::getrlimit;
@@ -142,13 +135,13 @@ mod tests {
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let pid = child.id() as i32;
         let task = Pid::from_raw(pid).unwrap();
-        assert_eq!(limit_on_descriptors(std::process::id() as i32), Some(getrlimit(Resource::Nofile)));
+        assert_eq!(limit_of(std::process::id() as i32, "Max open files"), Some(getrlimit(Resource::Nofile)));
         let low = Rlimit { current: Some(4), maximum: Some(4096) };
         prlimit(Some(task), Resource::Nofile, low).unwrap();
         let room = RoomForOne::make(pid);
-        let raised = limit_on_descriptors(pid);
+        let raised = limit_of(pid, "Max open files");
         drop(room);
-        let after = limit_on_descriptors(pid);
+        let after = limit_of(pid, "Max open files");
         let _ = child.kill();
         let _ = child.wait();
         assert_eq!(raised, Some(Rlimit { current: Some(HIGH_DESCRIPTOR + 1), maximum: Some(4096) }));

@@ -259,6 +259,15 @@ pub enum AttachError {
         /// What is wrong.
         problem: String,
     },
+    /// What is mapped into it would be missing where its program asks for memory.
+    #[error(
+        "the address space of process {pid} is limited (ulimit -v), and the probes' memory would take more than half of \
+         it: raise that, or run with CAP_SYS_RESOURCE"
+    )]
+    AddressSpace {
+        /// Pid.
+        pid: i32,
+    },
     /// A file of `/proc` or of ours.
     #[error("cannot {what} of process {pid}: {source}")]
     System {

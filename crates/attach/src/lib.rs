@@ -19,6 +19,7 @@
 //! # What it is not for
 //! Programs other than 64-bit x86-64 Linux ones; stopping a process for long.
 
+mod address_limit;
 mod address_space;
 #[allow(unsafe_code)]
 mod arena;
@@ -52,6 +53,7 @@ mod target;
 mod thread_move;
 mod window_writer;
 
+pub use address_limit::{AddressRoom, GivenLimit};
 pub use address_space::{FileIdentity, Mapping, Reach};
 pub use arena::{Arena, CodeRegion};
 pub use claim::{Claim, Right};

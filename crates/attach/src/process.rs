@@ -4,6 +4,8 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
+use rustix::process::Rlimit;
+
 /// The fields of `/proc/PID/status` that matter for attaching.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Status {
@@ -88,6 +90,14 @@ impl Status {
 /// What the system says.
 pub fn read_text(path: impl AsRef<Path>) -> io::Result<String> {
     fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// A limit of a process, by its name in `/proc/PID/limits`.
+pub fn limit_of(pid: i32, name: &str) -> Option<Rlimit> {
+    let limits = read_text(format!("/proc/{pid}/limits")).ok()?;
+    let mut values = limits.lines().find_map(|line| line.strip_prefix(name))?.split_whitespace();
+    let mut next = || values.next().map(|value| value.parse::<u64>().ok());
+    Some(Rlimit { current: next()?, maximum: next()? })
 }
 
 /// Threads of a process, by number. Empty if it is gone.

@@ -1,13 +1,13 @@
 //! One measurement from start or attach to profile.
 
 use std::cell::Cell;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use transect_attach::{Launch, LaunchEvent, Target};
+use transect_attach::{AddressRoom, GivenLimit, Launch, LaunchEvent, Target};
 use transect_profile_model::{LatencyId, LatencySampling, Loss, LossKind, Profile};
 
 use super::assemble::assemble;
@@ -57,6 +57,8 @@ pub(super) struct Measurement<'a> {
     pub unmeasured: Vec<(String, String)>,
     /// Running processes that could not be measured, and what they came to execute.
     replaced: Vec<Loss>,
+    /// Limits of the address space that processes got: what is mapped into them comes on top of what they had.
+    limits: HashMap<i32, GivenLimit>,
     /// How long programs live that were started.
     short_lived: ShortLived,
     next_epoch: Instant,
@@ -116,6 +118,7 @@ impl<'a> Measurement<'a> {
             known: HashSet::new(),
             unmeasured: Vec::new(),
             replaced: Vec::new(),
+            limits: HashMap::new(),
             short_lived: ShortLived::default(),
             next_epoch: Instant::now() + settings.epoch,
             wall_ns: None,
@@ -356,6 +359,8 @@ impl<'a> Measurement<'a> {
         guard: Option<Guard>,
         wake: impl Fn() + Send + 'static,
     ) -> Result<(), RecordError> {
+        let (pid, given) = (target.pid(), self.limits.values().cloned().collect::<Vec<_>>());
+        let room = AddressRoom::lift(pid, &given)?;
         let mut session = ProbeSession::begin(target, &self.agent)?;
         session.share_plans(&self.plans);
         if matches!(self.settings.target, LatencyTarget::Launch { follow: false, .. }) {
@@ -367,6 +372,13 @@ impl<'a> Measurement<'a> {
             fixed => fixed,
         };
         let measured = Measured::begin((session, guard), &self.wanted, sampling, self.costs, self.reading, rows, wake)?;
+        match room.map(AddressRoom::settle).transpose() {
+            Ok(limit) => self.limits.extend(limit.map(|limit| (pid, limit))),
+            Err(error) => {
+                measured.finish(true, &self.known, self.ticks_per_ns);
+                return Err(error.into());
+            }
+        }
         self.processes.push(measured);
         Ok(())
     }
@@ -390,6 +402,9 @@ impl<'a> Measurement<'a> {
         let elapsed = self.elapsed_ns();
         process.cut(&mut self.slices, elapsed);
         let finished = process.finish(restore, &self.known, self.ticks_per_ns);
+        if let Some(limit) = self.limits.get(&finished.pid).filter(|_| restore) {
+            limit.take_back(finished.pid);
+        }
         self.known.insert(finished.executable.clone());
         self.finished.push(finished);
     }

@@ -102,6 +102,7 @@ pub fn record(session: &SchedSession, snapshot: Snapshot<'_>) -> Result<SchedRec
         recording.prepare(program)?;
     }
     let clock = Clock::start();
+    let began = Instant::now();
     recording.begin(clock.started_monotonic_ns())?;
     // Before privileges are dropped; later for what is loaded later.
     let traced = session.latency.is_some();
@@ -126,7 +127,13 @@ pub fn record(session: &SchedSession, snapshot: Snapshot<'_>) -> Result<SchedRec
     // Large programs take a moment to get their probes, which is not the recording that was asked for.
     let enough = enough || wait_begun(&beside[begun..]);
     let duration = if enough { Some(Duration::ZERO) } else { session.duration };
-    let limit = duration.map(|duration| Instant::now() + duration);
+    let limit = duration.map(|duration| match beside.is_empty() {
+        // To follow all that runs takes a moment, and is part of the recording.
+        true => (began + duration).max(Instant::now() + duration / 2),
+        false => Instant::now() + duration,
+    });
+        eprintln!("DBG attach took {:?}", began.elapsed());
+    }
     let mut next = Snapshots::new(session.interval);
     // A snapshot is named by a thread of its own: that takes its time, and neither the end nor events wait for it.
     let naming = Mutex::new((walk, snapshot));
@@ -167,7 +174,8 @@ pub fn record(session: &SchedSession, snapshot: Snapshot<'_>) -> Result<SchedRec
             }
         }
         let wall_ns = clock.elapsed_ns();
-        if !is_free(&named) {
+        if !is_free(&named) || matches!(session.target, SchedTarget::Running { .. }) {
+            // What runs on is not recorded while the rest is found out.
             recording.stop()?;
         }
         Ok(wall_ns)

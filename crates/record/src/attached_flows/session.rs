@@ -78,9 +78,16 @@ pub(crate) fn start(settings: AttachedFlowSettings, clock: Clock) -> Result<Atta
 
 fn count(settings: &AttachedFlowSettings, lead: &Lead<'_>) -> Result<AttachedOutcome, RecordError> {
     let apis = ApiData::load(&settings.wait_apis)?;
-    let own = OwnFolder::create().map_err(RecordError::TemporaryFolder)?;
-    // A user without a home that can be written has plans for this recording only.
-    let plans = PlanCache::open_default().or_else(|_| PlanCache::new(own.path().join("linkage")))?;
+    // A user without a home that can be written has plans for this recording only. Nobody else has a folder: it would be left
+    // behind by a recorder that is killed.
+    let mut own = None;
+    let plans = match PlanCache::open_default() {
+        Ok(plans) => plans,
+        Err(_) => {
+            let folder = own.insert(OwnFolder::create().map_err(RecordError::TemporaryFolder)?);
+            PlanCache::new(folder.path().join("linkage"))?
+        }
+    };
     let mut session = Session {
         commands: commands(&settings.pids),
         apis: &apis,

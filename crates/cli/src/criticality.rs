@@ -61,10 +61,11 @@ pub fn criticality(arguments: &CriticalityArguments, config: &Config) -> Result<
     if let (true, Some(group)) = (profile.processes.is_empty(), &arguments.running.cgroup) {
         return Err(Failure::EmptyGroup(group.clone()));
     }
-    machine.note(&mut profile);
     executed_names::apply(&mut profile);
+    machine.note(&mut profile);
     let failed = Failure::after_run(status);
     timeline::write(&folder, &profile, kept.as_mut()).map_err(&failed)?;
+    machine.written(&mut profile.meta);
     if !arguments.quiet || arguments.view.output.is_some() || arguments.view.html.is_some() || !launches {
         timeline::load(&mut profile, kept.as_mut(), arguments.view.html.is_some()).map_err(&failed)?;
         match report::show(&profile, &arguments.view, &selection, config, stream, report::Extent::All) {

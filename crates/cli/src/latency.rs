@@ -54,14 +54,15 @@ pub fn latency(arguments: &LatencyArguments, config: &Config) -> Result<u8, Fail
     if outcome.ended_before {
         return Err(failed(RecordError::EndedBefore { what: "its functions had probes" }.into()));
     }
-    machine.note(&mut outcome.profile);
     executed_names::apply(&mut outcome.profile);
+    machine.note(&mut outcome.profile);
     let unmatched = outcome.profile.meta.latency.as_ref().is_none_or(|session| session.probes_installed == 0);
     let asked = Asked { functions: &arguments.functions, components: &arguments.component, hot: arguments.hot };
     if unmatched && stream == Stream::Stdout {
         return Err(Failure::NoFunction(asked.no_function(arguments, &program)));
     }
     keep(&outcome, &folder).map_err(&failed)?;
+    machine.written(&mut outcome.profile.meta);
     // A program that has ended well does not make a mistake in the patterns a success.
     let status = if unmatched && is_chosen(arguments) { status.max(NOTHING_MATCHED) } else { status };
     if !arguments.quiet || shown.output.is_some() || shown.html.is_some() || stream == Stream::Stdout {

@@ -181,13 +181,14 @@ fn keep(recording: &Recording, view: Option<View>, config: &Config) -> Result<(P
     }
     transect_record::sampled_flows::correct(&mut recorded.profile, recorded.timeline.as_ref());
     drop(finishing);
-    machine.note(&mut recorded.profile);
     executed_names::apply(&mut recorded.profile);
     region_verdicts::note(&mut recorded.profile, recording.quiet);
     recorded.profile.loss.extend(collection.loss().iter().cloned());
     recorded.profile.loss.extend(collection.late_processes(recording));
+    machine.note(&mut recorded.profile);
     let written = timeline::write(&folder, &recorded.profile, recorded.timeline.as_mut());
     written.map_err(Failure::after_run(status(&recorded)))?;
+    machine.written(&mut recorded.profile.meta);
     for pattern in &recording.trace {
         let selection = Selection { api: Some(pattern.clone()), ..Selection::default() };
         if let Some(Unmatched { near, .. }) = unmatched(&recorded.profile, &selection) {

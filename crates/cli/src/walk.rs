@@ -73,6 +73,7 @@ pub fn walk(arguments: &WalkArguments, config: &Config) -> Result<u8, Failure> {
         status = status.max(NOTHING_MATCHED);
     }
     timeline::write(&folder, &outcome.profile, None).map_err(&failed)?;
+    machine.written(&mut outcome.profile.meta);
     if !arguments.quiet || arguments.view.output.is_some() || arguments.view.html.is_some() || !launches {
         match report::show(&outcome.profile, &arguments.view, &selection, config, stream, report::Extent::All) {
             // Nobody reads the stream any more; the program's status still counts.

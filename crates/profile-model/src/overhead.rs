@@ -20,7 +20,7 @@ pub struct Overhead {
     pub recorder_ns: i64,
     /// Wall time until the program was started, ns.
     pub start_ns: i64,
-    /// Wall time from the recording's end until the profile was assembled, ns.
+    /// Wall time from the recording's end until the profile was written, ns.
     pub end_ns: i64,
     /// By how much all of it made the run longer than it would have been, 0.1 for a tenth: an estimate, in which time of
     /// the program's threads counts as if each had as much of it.

@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
+use std::time::Instant;
 
 use parquet::errors::ParquetError;
 use transect_profile_model::{Profile, SCHEMA_VERSION, SchedWait, Slice};
@@ -32,7 +33,8 @@ pub struct LongTables<'a> {
 ///
 /// The folder appears as a whole: it is written beside `dir` and then put in its place in one step. A profile that this
 /// process has put there is replaced, so snapshots of a running recording may go to one path while others read it; any other
-/// is kept as by [`keep_aside()`]. Nothing is left behind on failure.
+/// is kept as by [`keep_aside()`]. Nothing is left behind on failure. What writing takes is part of the recording's end, if that
+/// is noted ([`Overhead::end_ns`](transect_profile_model::Overhead)).
 ///
 /// # Errors
 ///
@@ -54,6 +56,7 @@ pub fn write_streamed(dir: &Path, profile: &Profile, long: LongTables<'_>) -> Re
 }
 
 fn write_from(dir: &Path, profile: &Profile, mut long: Option<LongTables<'_>>) -> Result<(), StoreError> {
+    let began = Instant::now();
     let writer = Writer { dir, profile };
     if let Some(why) = dangling(profile) {
         return Err(writer.inconsistent(why));
@@ -82,7 +85,13 @@ fn write_from(dir: &Path, profile: &Profile, mut long: Option<LongTables<'_>>) -
         }
         Ok::<_, StoreError>(())
     })?;
-    let meta = MetaFile::new(&profile.meta, &profile.loss, entries);
+    let mut facts = profile.meta.clone();
+    // What tells how long the end took has not seen this.
+    if let Some(overhead) = facts.overhead.as_mut().filter(|overhead| overhead.end_ns > 0) {
+        overhead.end_ns = overhead.end_ns.saturating_add(began.elapsed().as_nanos() as i64);
+        overhead.over(facts.wall_ns, facts.overhead_estimate);
+    }
+    let meta = MetaFile::new(&facts, &profile.loss, entries);
     let content = meta.encode().map_err(|error| writer.inconsistent(error.to_string()))?;
     folder.write_file(META_FILE, &content)?;
     target.replace_by(&folder)

@@ -210,3 +210,16 @@ proptest! {
         prop_assert_eq!(round_trip(&profile), profile);
     }
 }
+
+#[test]
+fn writing_is_part_of_a_recordings_end() {
+    let mut profile = image_server();
+    let overhead = profile.meta.overhead.get_or_insert_default();
+    overhead.end_ns = 1_000;
+    let share = overhead.share;
+    let written = round_trip(&profile).meta.overhead.unwrap();
+    assert!(written.end_ns > 1_000 && written.share != share, "{written:?}");
+    // Where nobody waits for it there is none.
+    profile.meta.overhead.get_or_insert_default().end_ns = 0;
+    assert_eq!(round_trip(&profile), profile);
+}

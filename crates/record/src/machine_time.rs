@@ -31,9 +31,9 @@ pub struct MachineTime {
 }
 
 impl MachineTime {
-    /// Counts from now on; what this process has computed up to now is part of its cost.
+    /// Counts from now on; what this process has done up to now is part of its cost.
     pub fn watch() -> Self {
-        Self { start: now(), begun_unix_ns: unix_ns() - own_ns(), kills: KillCounts::now() }
+        Self { start: now(), begun_unix_ns: unix_ns() - age_ns(), kills: KillCounts::now() }
     }
 
     /// Notes in a profile what was recorded since then: the recorder's own cost; how long CPUs worked, and what was stolen
@@ -46,6 +46,11 @@ impl MachineTime {
         let ms = |ticks: u64| ticks * 1000 / rustix::param::clock_ticks_per_second();
         profile.meta.machine_busy_ns = Some(ms(busy) as i64 * 1_000_000);
         profile.loss.extend(row(ms(stolen), stolen as f64 / (busy + stolen) as f64));
+    }
+
+    /// The profile has been written: that took its time, too.
+    pub fn written(&self, meta: &mut Meta) {
+        self.note_overhead(meta);
     }
 
     fn note_overhead(&self, meta: &mut Meta) {
@@ -75,6 +80,19 @@ fn row(stolen_ms: u64, share: f64) -> Option<Loss> {
     })
 }
 
+/// How long this process has lived. The kernel knows to within a tick when it was started.
+fn age_ns() -> i64 {
+    let by_kernel = || -> Option<i64> {
+        let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+        let (_, rest) = stat.rsplit_once(") ")?;
+        let started: i64 = rest.split(' ').nth(19)?.parse().ok()?;
+        let tick_ns = 1_000_000_000 / rustix::param::clock_ticks_per_second() as i64;
+        let now = clock_gettime(ClockId::Boottime);
+        Some(now.tv_sec * 1_000_000_000 + now.tv_nsec - started * tick_ns - tick_ns / 2)
+    };
+    by_kernel().unwrap_or(0).max(own_ns())
+}
+
 /// CPU time of this process.
 fn own_ns() -> i64 {
     let own = clock_gettime(ClockId::ProcessCPUTime);
@@ -99,13 +117,22 @@ fn parse(stat: &str) -> Option<Ticks> {
 
 #[cfg(test)]
 mod tests {
-    use super::{parse, row};
+    use super::{age_ns, parse, row};
 
     #[test]
     fn the_kernels_line_is_read() {
         let ticks = parse("cpu  100 20 30 4000 500 6 7 80 9 0\ncpu0 1 2 3 4 5 6 7 8 9 0\n").unwrap();
         assert_eq!((ticks.busy, ticks.stolen), (163, 80));
         assert!(parse("cpu  1 2 3 4\n").is_none() && parse("").is_none() && parse("intr 1 2\n").is_none());
+    }
+
+    #[test]
+    fn a_process_knows_how_long_it_has_lived() {
+        let asleep = std::time::Duration::from_millis(50);
+        let before = age_ns();
+        std::thread::sleep(asleep);
+        let passed = age_ns() - before;
+        assert!(before >= 0 && passed >= asleep.as_nanos() as i64 && before < 600_000_000_000, "{before} {passed}");
     }
 
     #[test]

@@ -22,6 +22,8 @@ pub struct TimedCall {
     pub cost_ticks: f64,
     /// What it adds to a call of a function that does nothing: more, for nothing hides it.
     pub empty_cost_ticks: f64,
+    /// What counting adds to a call, detours included.
+    pub count_ticks: f64,
     /// What switching a probe on and off again costs, the loss of the executing CPU's prefetched code included.
     pub arming_ticks: f64,
 }
@@ -35,6 +37,11 @@ impl TimedCall {
         let hidden = empty - added;
         let (low, high) = (empty - hidden / 4.0, empty + hidden / 4.0);
         if shown >= high { shown - added } else { ((shown - low).max(0.0) * (high - added) / (high - low)).max(0.0) }
+    }
+
+    /// Calls up to this show about the same as an empty one, whatever they take.
+    pub fn hidden(&self) -> f64 {
+        1.25 * self.empty.saturating_sub(self.added) as f64
     }
 
     /// What timing adds to a call that shows `shown`.
@@ -57,12 +64,24 @@ const ROUNDS: usize = 12;
 const LONGER: usize = 64;
 
 /// Of a 2.6 GHz server CPU, for processes that are allowed no code of their own making.
-const USUAL: TimedCall =
-    TimedCall { empty: 51, added: 24, cost_ticks: 101.0, empty_cost_ticks: 126.0, arming_ticks: 275.0 };
+const USUAL: TimedCall = TimedCall {
+    empty: 51,
+    added: 24,
+    cost_ticks: 101.0,
+    empty_cost_ticks: 126.0,
+    count_ticks: 20.0,
+    arming_ticks: 275.0,
+};
 
 /// The same, for handlers that ask the kernel three times at each end of a call.
-const USUAL_ASKED: TimedCall =
-    TimedCall { empty: 150, added: 150, cost_ticks: 2_500.0, empty_cost_ticks: 2_500.0, arming_ticks: 275.0 };
+const USUAL_ASKED: TimedCall = TimedCall {
+    empty: 150,
+    added: 150,
+    cost_ticks: 2_500.0,
+    empty_cost_ticks: 2_500.0,
+    count_ticks: 20.0,
+    arming_ticks: 275.0,
+};
 
 /// Measures calls timed by the clock, in some two milliseconds. A process that may not make code gets the usual figures.
 pub fn timed_call() -> TimedCall {
@@ -73,6 +92,7 @@ pub fn timed_call() -> TimedCall {
         added: (longer.shown - longer.native).clamp(0.0, empty.shown) as u64,
         cost_ticks: longer.cost,
         empty_cost_ticks: empty.cost,
+        count_ticks: empty.counting,
         arming_ticks: empty.arming,
     }
 }
@@ -96,6 +116,7 @@ fn asked(enter: Handler, exit: Handler) -> Result<TimedCall, CalibrateError> {
         added: shown,
         cost_ticks: call.cost,
         empty_cost_ticks: call.cost,
+        count_ticks: call.counting,
         arming_ticks: call.arming,
     })
 }
@@ -108,6 +129,8 @@ struct Measurement {
     shown: f64,
     /// What timing adds to one, ticks.
     cost: f64,
+    /// What counting adds to one, ticks.
+    counting: f64,
     /// What switching the probe costs, ticks.
     arming: f64,
 }
@@ -132,7 +155,7 @@ fn measure(enter: Handler, exit: Handler, multiplications: usize) -> Result<Meas
         (clock::end() - start) as f64 / CALLS as f64
     };
     let least = |value: &mut f64, new: f64| *value = value.min(new);
-    let (mut native, mut timed, mut off, mut shown, mut pair) = ([f64::INFINITY; 5]).into();
+    let (mut native, mut timed, mut off, mut shown, mut pair, mut counted) = ([f64::INFINITY; 6]).into();
     for _ in 0..ROUNDS {
         least(&mut native, calls(&bare));
         probed.word().store(words.paired, Ordering::Release);
@@ -142,6 +165,11 @@ fn measure(enter: Handler, exit: Handler, multiplications: usize) -> Result<Meas
         least(&mut shown, (more_ticks - ticks) as f64 / (more_samples - samples).max(1) as f64);
         probed.word().store(words.off, Ordering::Release);
         least(&mut off, calls(&probed));
+        probed.descriptor().enter.store(Handler::Count.address(), Ordering::Relaxed);
+        probed.word().store(words.paired, Ordering::Release);
+        least(&mut counted, calls(&probed));
+        probed.word().store(words.off, Ordering::Release);
+        probed.descriptor().enter.store(enter.address(), Ordering::Relaxed);
         const PAIRS: u32 = 32;
         let start = clock::begin();
         for _ in 0..PAIRS {
@@ -152,7 +180,14 @@ fn measure(enter: Handler, exit: Handler, multiplications: usize) -> Result<Meas
         }
         least(&mut pair, (clock::end() - start) as f64 / f64::from(PAIRS));
     }
-    Ok(Measurement { native, shown, cost: (timed - native).max(0.0), arming: (pair - timed - off).max(0.0) })
+    let cost = |ticks: f64, without: f64| (ticks - without).max(0.0);
+    Ok(Measurement {
+        native,
+        shown,
+        cost: cost(timed, native),
+        counting: cost(counted, native),
+        arming: cost(pair, timed + off),
+    })
 }
 
 /// Costs of timing a function and its callees ([`transect_probe::scope`]).
@@ -281,7 +316,14 @@ mod tests {
 
     #[test]
     fn net_times_ascend_from_nothing() {
-        let call = TimedCall { empty: 51, added: 24, cost_ticks: 101.0, empty_cost_ticks: 126.0, arming_ticks: 0.0 };
+        let call = TimedCall {
+            empty: 51,
+            added: 24,
+            cost_ticks: 101.0,
+            empty_cost_ticks: 126.0,
+            count_ticks: 14.0,
+            arming_ticks: 0.0,
+        };
         let net: Vec<f64> = (0..400).map(|shown| call.net(f64::from(shown))).collect();
         assert!(net.is_sorted() && net[0] == 0.0 && net[24] == 0.0 && net[399] == 375.0);
         assert!((10.0..20.0).contains(&net[51]), "{}", net[51]);

@@ -126,6 +126,12 @@ pub struct LatencySession {
     pub toggling_share: f64,
     /// What timing shows beside a call's duration, ns (or a count); taken off every sample.
     pub empty_ns: f64,
+    /// Calls up to this show about the same as empty ones, ns (or a count): what such a sample took is between nothing and this.
+    #[serde(default)]
+    pub hidden_ns: f64,
+    /// Wall time of all threads together, ns: calls that are not inside each other take no more. 0 if unknown.
+    #[serde(default)]
+    pub thread_ns: i64,
     /// How often the program's threads were stopped to install or remove probes.
     pub stops: i64,
     /// The longest of these stops, ns.

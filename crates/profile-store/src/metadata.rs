@@ -101,7 +101,8 @@ impl MetaFile {
         }
         if let Some(latency) = &mut meta.latency {
             let rates = [&mut latency.toggles_per_second, &mut latency.samples_per_second];
-            for number in rates.into_iter().chain([&mut latency.toggling_share, &mut latency.empty_ns]) {
+            let others = [&mut latency.toggling_share, &mut latency.empty_ns, &mut latency.hidden_ns];
+            for number in rates.into_iter().chain(others) {
                 if !number.is_finite() {
                     *number = 0.0;
                 }

@@ -45,7 +45,9 @@ pub(super) fn find(prepared: &Prepared<'_>, findings: &mut Vec<FindingRow>) {
     let mut tails: Vec<(f64, FindingRow)> = Vec::new();
     let mut shifts: Vec<(f64, FindingRow)> = Vec::new();
     let slices = slices_of(profile);
-    for sum in sums.iter().filter(|sum| share(sum.total) >= LEAST_PERCENT) {
+    // Of a sum that is not known nothing is said.
+    let known = |sum: &&Sum<'_>| sum.time(profile.meta.latency.as_ref()).estimate.is_some();
+    for sum in sums.iter().filter(known).filter(|sum| share(sum.total) >= LEAST_PERCENT) {
         if let Some(shift) = sum.ids.iter().find_map(|&id| shift(slices.get(id as usize)?)) {
             // What the slower part takes more than the faster one would have.
             let slower = sum.total * (1.0 - 1.0 / shift.ratio().max(1.0 / shift.ratio()));

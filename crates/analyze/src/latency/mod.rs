@@ -37,13 +37,13 @@ fn ranked<'a>(prepared: &Prepared<'a>, selection: &Selection) -> Vec<(LatencyRow
         let whole = if metric(prepared.profile).is_time() {
             measured_ns(prepared.profile)
         } else {
-            rows.iter().filter_map(|(row, _)| row.total).max().unwrap_or(0)
+            rows.iter().filter_map(|(row, _)| row.ranked_total()).max().unwrap_or(0)
         };
-        rows.retain(|(row, _)| row.total.is_some_and(|total| total as f64 * 100.0 >= least * whole as f64));
+        rows.retain(|(row, _)| row.ranked_total().is_some_and(|total| total as f64 * 100.0 >= least * whole as f64));
     }
     let value = |row: &LatencyRow| match selection.sort.unwrap_or_default() {
         SortKey::Total | SortKey::SelfTime | SortKey::Attributed | SortKey::Wait | SortKey::Bytes => {
-            row.total.map(|total| total as f64)
+            row.ranked_total().map(|total| total as f64)
         }
         SortKey::Calls => Some(row.calls_estimated.unwrap_or(row.calls_seen) as f64),
         SortKey::Mean => row.mean,
@@ -63,6 +63,7 @@ fn ranked<'a>(prepared: &Prepared<'a>, selection: &Selection) -> Vec<(LatencyRow
 fn row(sum: &Sum<'_>, prepared: &Prepared<'_>) -> LatencyRow {
     let distribution = Distribution::new(&sum.histogram, sum.max);
     let sampled = |amount: i64| (sum.samples > 0).then_some(amount);
+    let total = sum.time(prepared.profile.meta.latency.as_ref());
     LatencyRow {
         function: sum.first.function.clone(),
         component: prepared.names.get(sum.first.component).to_owned(),
@@ -79,11 +80,9 @@ fn row(sum: &Sum<'_>, prepared: &Prepared<'_>) -> LatencyRow {
             .calls_estimated
             .zip(sum.squared_errors)
             .map(|(calls, squares)| between(calls as f64, squares.0, sum.calls_seen.max(sum.samples) as f64)),
-        total: sampled(sum.total.round() as i64),
-        total_between: sum
-            .squared_errors
-            .filter(|_| sum.samples > 0)
-            .map(|squares| between(sum.total, squares.1, (sum.sampled as f64).min(sum.total))),
+        total: total.estimate,
+        total_low: total.low,
+        total_high: total.high,
         symbol: sum.first.symbol.clone(),
         file: sum.first.file.clone(),
         line: sum.first.line,
@@ -156,7 +155,41 @@ mod tests {
         assert_eq!(of(&profile).calls_estimated, Some(row.calls_seen), "never less than what was seen");
         profile.latency[0].calls_estimated = None;
         assert_eq!(of(&profile).calls_estimated, None);
-        assert!(of(&profile).total.is_some());
+        let bounded = of(&profile);
+        let sampled = (row.mean.unwrap() * row.samples as f64).round() as i64;
+        assert_eq!(
+            (bounded.total, bounded.total_low, bounded.total_high),
+            (None, Some(sampled), None),
+            "at least that"
+        );
+    }
+
+    #[test]
+    fn time_of_calls_that_show_the_same_as_nothing_is_a_bound() {
+        let mut profile = latency_service();
+        profile.latency = vec![profile.latency[1].clone()];
+        profile.latency_slices.clear();
+        let session = profile.meta.latency.as_mut().unwrap();
+        (session.hidden_ns, session.thread_ns) = (13.0, 2_000_000_000);
+        let row = &mut profile.latency[0];
+        let bucket = |low, high, count| transect_profile_model::LatencyBucket { low, high, count };
+        (row.samples, row.calls_seen, row.total) = (1_000, 1_000, 8_000);
+        (row.calls_estimated, row.calls_error, row.total_estimated) = (Some(100_000_000), Some(10_000_000), None);
+        row.histogram = vec![bucket(7, 9, 1_000)];
+        let of = |profile: &Profile| latency(profile, &Selection::default()).remove(0);
+        let short = of(&profile);
+        assert_eq!((short.total, short.total_low), (None, Some(0)));
+        // 13 ns each, and no more than the threads had.
+        assert!((1_300_000_000..1_500_000_000).contains(&short.total_high.unwrap()), "{short:?}");
+        profile.meta.latency.as_mut().unwrap().thread_ns = 1_000_000_000;
+        assert_eq!(of(&profile).total_high, Some(1_000_000_000));
+        // Most of the time is in calls that are long enough.
+        profile.meta.latency.as_mut().unwrap().thread_ns = 0;
+        let row = &mut profile.latency[0];
+        (row.samples, row.calls_seen, row.total) = (1_100, 1_100, 108_000);
+        row.histogram.push(bucket(990, 1_010, 100));
+        let mixed = of(&profile);
+        assert!(mixed.total.is_some() && mixed.total_low < mixed.total && mixed.total < mixed.total_high, "{mixed:?}");
     }
 
     #[test]

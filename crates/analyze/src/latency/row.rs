@@ -35,10 +35,13 @@ pub struct LatencyRow {
     /// The 95 % interval about it; `None` if unknown.
     pub calls_between: Option<(i64, i64)>,
     /// Estimated sum of all calls, recursive calls each for itself: calls that were not seen took what those seen about the
-    /// same time took, at most the time that the threads had.
+    /// same time took, at most the time that the threads had. `None` where only bounds are known: if it is not known how many
+    /// calls there were, or if most of the sum is calls too short to be told from nothing.
     pub total: Option<i64>,
-    /// The 95 % interval about it; `None` if unknown.
-    pub total_between: Option<(i64, i64)>,
+    /// The 95 % interval about it begins here; `None` if unknown.
+    pub total_low: Option<i64>,
+    /// It ends here; `None` if unknown.
+    pub total_high: Option<i64>,
     /// Raw symbol name; empty if there is none.
     pub symbol: String,
     /// Source file; empty if unknown.
@@ -51,6 +54,13 @@ pub struct LatencyRow {
     pub process: Option<i32>,
     /// The samples by size, for renderers; not a key of the JSON object.
     pub histogram: Vec<LatencyBucket>,
+}
+
+impl LatencyRow {
+    /// What rows are ordered by: the estimated sum, or the bound that is known of it.
+    pub fn ranked_total(&self) -> Option<i64> {
+        self.total.or(self.total_high).or(self.total_low)
+    }
 }
 
 /// Keys of mean, median, 90th and 99th percentile, maximum, total and its interval.
@@ -81,12 +91,10 @@ impl Serialize for LatencyRow {
         map.serialize_entry("file", &self.file)?;
         map.serialize_entry("line", &self.line)?;
         map.serialize_entry("address", &self.address)?;
-        for ((low, high), between) in
-            [(("calls_low", "calls_high"), self.calls_between), ((low, high), self.total_between)]
-        {
-            map.serialize_entry(low, &between.map(|between| between.0))?;
-            map.serialize_entry(high, &between.map(|between| between.1))?;
-        }
+        map.serialize_entry("calls_low", &self.calls_between.map(|between| between.0))?;
+        map.serialize_entry("calls_high", &self.calls_between.map(|between| between.1))?;
+        map.serialize_entry(low, &self.total_low)?;
+        map.serialize_entry(high, &self.total_high)?;
         if let Some(process) = self.process {
             map.serialize_entry("process", &process)?;
         }

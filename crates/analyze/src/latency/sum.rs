@@ -1,9 +1,23 @@
 use rustc_hash::FxHashMap;
-use transect_profile_model::{Latency, LatencyBucket, LatencyId};
+use transect_profile_model::{Latency, LatencyBucket, LatencyId, LatencySession};
 
 use crate::Selection;
 use crate::matching::{Pattern, chosen_components};
 use crate::prepared::Prepared;
+
+/// Most of a sum that may be calls which are not told from nothing: more is no estimate.
+const MOST_BLURRED: f64 = 0.5;
+
+/// The sum of all calls.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Total {
+    /// `None` where it is not known, but for the bounds.
+    pub estimate: Option<i64>,
+    /// It is at least this.
+    pub low: Option<i64>,
+    /// It is at most this.
+    pub high: Option<i64>,
+}
 
 /// All that was sampled of one function, over its processes.
 #[derive(Debug, Clone)]
@@ -28,6 +42,8 @@ pub(crate) struct Sum<'a> {
     pub total: f64,
     /// Squares of half the 95 % intervals about both estimates; `None` if one process' is not known.
     pub squared_errors: Option<(f64, f64)>,
+    /// Samples that took too little to be told from nothing, and their sum as it was taken to be.
+    pub blurred: (i64, f64),
     /// Smallest first, bounds distinct.
     pub histogram: Vec<LatencyBucket>,
 }
@@ -38,7 +54,34 @@ impl Sum<'_> {
         (self.samples > 0).then(|| self.sampled as f64 / self.samples as f64)
     }
 
-    fn add(&mut self, id: LatencyId, latency: &Latency) {
+    /// The sum of all calls: an estimate, or a bound where that says nothing.
+    pub(crate) fn time(&self, session: Option<&LatencySession>) -> Total {
+        if self.samples == 0 {
+            return Total::default();
+        }
+        let (sampled, blurred) = (self.sampled.max(1) as f64, self.blurred);
+        let hidden = session.map_or(0.0, |session| session.hidden_ns);
+        // What they take for nothing, and for all that they may take.
+        let less = (blurred.1 / sampled).min(1.0);
+        let more = (blurred.0 as f64 * hidden / sampled - less).max(0.0);
+        let least = (sampled * (1.0 - less)).min(self.total).round() as i64;
+        let room = session.map(|session| session.thread_ns).filter(|&ns| ns > 0);
+        if self.calls_estimated.is_none() {
+            // That it is no less than nothing is no news.
+            return Total { low: Some(least), high: room.filter(|_| least == 0), ..Total::default() };
+        }
+        let estimate = self.total.round() as i64;
+        let Some((_, squared)) = self.squared_errors else {
+            return Total { estimate: Some(estimate), ..Total::default() };
+        };
+        let error = |blur: f64| (squared + (self.total * blur).powi(2)).sqrt();
+        let low = ((self.total - error(less)).round() as i64).max(least);
+        let high = (self.total + error(more)).round() as i64;
+        let high = high.min(room.unwrap_or(i64::MAX).max(estimate));
+        Total { estimate: (less <= MOST_BLURRED).then_some(estimate), low: Some(low), high: Some(high) }
+    }
+
+    fn add(&mut self, id: LatencyId, latency: &Latency, hidden: f64) {
         self.ids.push(id);
         self.calls_seen += latency.calls_seen;
         self.samples += latency.samples;
@@ -51,6 +94,10 @@ impl Sum<'_> {
         self.total += whole;
         self.squared_errors =
             self.squared_errors.zip(squared_errors(latency, whole)).map(|(a, b)| (a.0 + b.0, a.1 + b.1));
+        for bucket in latency.histogram.iter().filter(|bucket| bucket.high as f64 <= hidden) {
+            self.blurred.0 += bucket.count;
+            self.blurred.1 += bucket.count as f64 * bucket.low.midpoint(bucket.high) as f64;
+        }
         self.histogram.extend_from_slice(&latency.histogram);
     }
 
@@ -101,6 +148,7 @@ pub(crate) fn sums<'a>(prepared: &Prepared<'a>, selection: &Selection) -> Vec<Su
     let pattern = selection.api.as_deref().map(Pattern::new);
     let mut index: FxHashMap<(u32, i64, &str, Option<u32>), usize> = FxHashMap::default();
     let mut sums: Vec<Sum<'_>> = Vec::new();
+    let hidden = profile.meta.latency.as_ref().map_or(0.0, |session| session.hidden_ns);
     for (id, latency) in (0..).zip(&profile.latency) {
         let elsewhere = chosen.as_ref().is_some_and(|chosen| !chosen[latency.component as usize]);
         if elsewhere || pattern.as_ref().is_some_and(|pattern| !pattern.matches_api(&latency.function, &latency.symbol))
@@ -121,11 +169,12 @@ pub(crate) fn sums<'a>(prepared: &Prepared<'a>, selection: &Selection) -> Vec<Su
                 calls_estimated: Some(0),
                 total: 0.0,
                 squared_errors: Some((0.0, 0.0)),
+                blurred: (0, 0.0),
                 histogram: Vec::new(),
             });
             sums.len() - 1
         });
-        sums[position].add(id, latency);
+        sums[position].add(id, latency, hidden);
     }
     sums.iter_mut().for_each(Sum::finish);
     sums

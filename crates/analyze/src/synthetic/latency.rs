@@ -216,6 +216,8 @@ impl Builder {
             samples_per_second: samples as f64 / seconds,
             toggling_share: 0.000_8,
             empty_ns: 16.7,
+            hidden_ns: 0.0,
+            thread_ns: 0,
             stops: 3,
             longest_stop_ns: 412_000,
             total_stop_ns: 803_000,

@@ -9,7 +9,8 @@ use transect_testkit::judged;
 
 use crate::command::{Sandbox, place_probe_agent};
 
-/// `calls N LENGTH`: so many calls of a function that loops so often. `forks N`: so many children that call it once. `becomes N`:
+/// `calls N LENGTH`: so many calls of a function that loops so often. `leaves N LENGTH`: so many calls of a function of a nanosecond or two,
+/// a hundred at a time. `forks N`: so many children that call it once. `becomes N`:
 /// calls for N tenths of a second, and executes itself for as long again, under another name of the function.
 const PROGRAM: &str = r#"
 #include <stdio.h>
@@ -27,6 +28,11 @@ int main(int argc, char **argv) {
     long n = argc > 2 ? atol(argv[2]) : 0, length = argc > 3 ? atol(argv[3]) : 1000;
     if (strcmp(argv[1], "calls") == 0)
         for (long i = 0; i < n; i++) { work(length); leaf(1); }
+    if (strcmp(argv[1], "leaves") == 0)
+        for (long i = 0; i < n; i += 100) {
+            for (int k = 0; k < 100; k++) leaf(k);
+            work(length);
+        }
     if (strcmp(argv[1], "forks") == 0)
         for (long i = 0; i < n; i++) {
             pid_t child = fork();
@@ -59,14 +65,19 @@ fn program(sandbox: &Sandbox) -> Option<PathBuf> {
 
 /// CALLS of a function, and the interval about it.
 fn calls(sandbox: &Sandbox, metric: &str, function: &str, program: &[&str]) -> [f64; 3] {
+    let row = measured(sandbox, metric, function, program);
+    ["calls_estimated", "calls_low", "calls_high"].map(|key| row[key].as_f64().unwrap_or(f64::NAN))
+}
+
+/// A function's row.
+fn measured(sandbox: &Sandbox, metric: &str, function: &str, program: &[&str]) -> Value {
     let _ = std::fs::remove_dir_all(sandbox.path("p.transect"));
     let arguments =
         ["latency", "--metric", metric, "--component", "counts", "-q", "-o", "p.transect", "--format", "json"];
     let output = [&arguments[..], &["--output", "out.json", "--"], program].concat();
     sandbox.transect(&output).assert().success();
     let report: Value = serde_json::from_slice(&std::fs::read(sandbox.path("out.json")).unwrap()).unwrap();
-    let row = report["latency"].as_array().unwrap().iter().find(|row| row["function"] == function).unwrap();
-    ["calls_estimated", "calls_low", "calls_high"].map(|key| row[key].as_f64().unwrap_or(f64::NAN))
+    report["latency"].as_array().unwrap().iter().find(|row| row["function"] == function).unwrap().clone()
 }
 
 /// Near the truth; or the interval says that it may not be, and holds it.
@@ -95,6 +106,28 @@ fn calls_are_those_that_the_program_made_needs_ptrace() {
             });
         }
     }
+}
+
+/// 20 million calls of a function that takes less than can be measured of one, a small part of the time.
+#[test]
+fn the_shortest_functions_have_calls_and_a_bound_of_their_time_needs_ptrace() {
+    let sandbox = Sandbox::new();
+    let Some(program) = program(&sandbox) else { return };
+    let made = [program.to_str().unwrap(), "leaves", "20000000", "2000"];
+    judged("calls and time of a function of a nanosecond", || {
+        let row = measured(&sandbox, "wall", "leaf", &made);
+        near(
+            ["calls_estimated", "calls_low", "calls_high"].map(|key| row[key].as_f64().unwrap_or(f64::NAN)),
+            2e7,
+            0.4,
+        )?;
+        let time = ["total_ns", "total_low_ns", "total_high_ns"].map(|key| row[key].as_i64());
+        // Between nothing and 100 ns each, whatever the machine does.
+        match time {
+            [None, Some(low), Some(high)] if low < 20_000_000 && (10_000_000..2_000_000_000).contains(&high) => Ok(()),
+            _ => Err(format!("{time:?}")),
+        }
+    });
 }
 
 #[test]

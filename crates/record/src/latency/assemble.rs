@@ -55,7 +55,7 @@ pub fn assemble(facts: Facts<'_>) -> Profile {
         }
         None => false,
     });
-    let session = session(&facts, &tables, rate, scale.added());
+    let session = session(&facts, &tables, rate, &scale);
     let overhead_ticks = session.samples as f64 * facts.reading.call.cost_ticks;
     // Whoever waits for a program waits until it has its probes.
     let loading_ns: u64 = facts.finished.iter().map(|finished| finished.loading_ns).sum();
@@ -112,7 +112,7 @@ fn command(facts: &Facts<'_>) -> Vec<String> {
     }
 }
 
-fn session(facts: &Facts<'_>, tables: &Tables, rate: f64, empty_ns: f64) -> LatencySession {
+fn session(facts: &Facts<'_>, tables: &Tables, rate: f64, scale: &BucketScale) -> LatencySession {
     let sum = |value: fn(&Finished) -> u64| facts.finished.iter().map(value).sum::<u64>();
     let began = facts.finished.iter().map(|f| f.span.0).min().unwrap_or(0).max(facts.clock.epoch());
     let ended = facts.finished.iter().map(|f| f.span.1).max().unwrap_or(0);
@@ -133,7 +133,9 @@ fn session(facts: &Facts<'_>, tables: &Tables, rate: f64, empty_ns: f64) -> Late
         samples,
         samples_per_second: samples as f64 / seconds,
         toggling_share: sum(|f| f.toggling_ticks) as f64 / rate / measured_ns.max(1.0),
-        empty_ns,
+        empty_ns: scale.added(),
+        hidden_ns: scale.hidden(),
+        thread_ns: (facts.finished.iter().map(|f| f.thread_ticks).sum::<f64>() / rate) as i64,
         stops: sum(|f| f.stops.0) as i64,
         longest_stop_ns: facts.finished.iter().map(|f| f.stops.1).max().unwrap_or(0) as i64,
         total_stop_ns: sum(|f| f.stops.2) as i64,
@@ -210,7 +212,8 @@ fn latency(function: &MeasuredFunction, process: ProcessId, component: Component
     let histogram = || function.histogram.iter().map(|&count| u64::from(count));
     let total = scale.total(function.ticks, histogram());
     // Not each call that met the probe could be timed.
-    let seen = total as f64 * function.calls.max(function.samples) as f64 / function.samples.max(1) as f64;
+    let timed = (function.calls - function.counted.min(function.calls)).max(function.samples);
+    let seen = total as f64 * timed as f64 / function.samples.max(1) as f64;
     let estimated = seen + scale.ticks(unseen.ticks);
     Latency {
         process,

@@ -53,6 +53,11 @@ impl BucketScale {
         self.call.added as f64 / self.rate
     }
 
+    /// Calls up to this are not told apart.
+    pub fn hidden(&self) -> f64 {
+        self.call.hidden() / self.rate
+    }
+
     /// One bucket; `index` beyond the histogram is its last bucket.
     pub fn bucket(&self, index: usize, count: u64) -> LatencyBucket {
         let index = index.min(HISTOGRAM_BUCKETS - 1);
@@ -91,7 +96,7 @@ mod tests {
     use super::*;
 
     fn call(empty: u64, added: u64) -> TimedCall {
-        TimedCall { empty, added, cost_ticks: 100.0, empty_cost_ticks: 100.0, arming_ticks: 0.0 }
+        TimedCall { empty, added, cost_ticks: 100.0, empty_cost_ticks: 100.0, count_ticks: 0.0, arming_ticks: 0.0 }
     }
 
     #[test]

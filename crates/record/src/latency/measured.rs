@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use transect_attach::{AttachError, Unwritten};
 use transect_profile_model::{LatencyId, LatencySampling};
@@ -16,6 +16,7 @@ use super::reading::Reading;
 use super::rotation::Rotation;
 use super::steer::{Costs, MOST, Steering};
 use super::unseen::UnseenCalls;
+use super::visit::Visit;
 use super::window::{BusyTime, OnTime, Timed, Windows};
 use super::{TimeSlices, wanted::Wanted};
 use crate::clock::ticks;
@@ -25,8 +26,6 @@ use crate::probe_session::{
     SiteState, UnreadableObject,
 };
 
-/// How long a turn of hot functions lasts.
-const TURN: Duration = Duration::from_millis(100);
 /// Threads of which the runs are counted at each epoch.
 const FEW_THREADS: usize = 32;
 /// A window lasts as long as that if the budget bears it.
@@ -35,8 +34,6 @@ const SPAN_NS: f64 = 1e6;
 const MOST_OF_BURSTS: u32 = 40_000;
 /// A program that is idle has a budget as if it ran for this part of the time: else it would hardly be sampled.
 const IDLE_PART: f64 = 0.05;
-/// When the first turn ends: by then it is known who is hot.
-const FIRST_TURN: Duration = Duration::from_millis(30);
 
 /// How often an object is loaded with probes, however long the program waits for them.
 const LOADS: u32 = 8;
@@ -60,6 +57,8 @@ pub struct MeasuredFunction {
     pub source: (String, i32),
     /// Calls that met the probe switched on.
     pub calls: u64,
+    /// Those of them that were counted where none was timed: what they took is among [`MeasuredFunction::unseen`].
+    pub counted: u64,
     /// Calls timed.
     pub samples: u64,
     /// Their ticks.
@@ -97,6 +96,8 @@ pub struct Finished {
     pub unwritten: Vec<(usize, String)>,
     /// Objects that could not be looked into.
     pub unreadable: Vec<UnreadableObject>,
+    /// Ticks that all its threads together had.
+    pub thread_ticks: f64,
     /// Probes that were switched on or off.
     pub toggles: u64,
     /// Ticks that this process spent on switching.
@@ -127,23 +128,24 @@ struct Identity {
 
 /// A process under measurement.
 pub struct Measured {
-    session: ProbeSession,
-    reading: Reading,
+    pub(super) session: ProbeSession,
+    pub(super) reading: Reading,
     steering: Steering,
     next_row: Rc<Cell<LatencyId>>,
     /// It and the children that share its text and arena.
     pub pids: BTreeSet<i32>,
     /// Its functions' rows among those of all processes.
-    rows: Vec<(LatencyId, SiteId)>,
-    windows: Vec<Windows>,
-    rotation: Rotation,
-    next_turn: Instant,
+    pub(super) rows: Vec<(LatencyId, SiteId)>,
+    pub(super) windows: Vec<Windows>,
+    pub(super) rotation: Rotation,
+    pub(super) visits: Vec<Visit>,
+    pub(super) next_turn: Instant,
     /// CPU time used since the last turn, ticks; and when that was.
-    since_turn: (f64, u64),
+    pub(super) since_turn: (f64, u64),
     /// Parked probes whose turn to be switched on came meanwhile.
-    owed: BTreeSet<SiteId>,
+    pub(super) owed: BTreeSet<SiteId>,
     /// Probes that got their jump back and wait to be switched on.
-    recalled: Vec<SiteId>,
+    pub(super) recalled: Vec<SiteId>,
     refused: Vec<RefusedFunction>,
     unwritten: Vec<(usize, String)>,
     troubles: BTreeSet<String>,
@@ -154,15 +156,15 @@ pub struct Measured {
     /// How often objects were loaded, by path.
     loads: HashMap<PathBuf, u32>,
     /// Probes that were there before, and what they did.
-    before: BTreeMap<SiteId, SavedProbe>,
+    pub(super) before: BTreeMap<SiteId, SavedProbe>,
     /// Puts everything back if we are killed.
     guard: Option<Guard>,
     /// A sanitizer in it traces it when it ends.
-    finds_leaks: bool,
+    pub(super) finds_leaks: bool,
     identity: Identity,
     began: u64,
     since: Instant,
-    busy: BusyTime,
+    pub(super) busy: BusyTime,
     /// CPU time of its processes when it was asked for last, ns.
     cpu_ns: BTreeMap<i32, f64>,
     /// That of those that have ended, ns.
@@ -171,7 +173,7 @@ pub struct Measured {
     ending: BTreeSet<i32>,
     /// A process has ended, or runs another program, whose last CPU time was not heard.
     lost_time: bool,
-    toggles: u64,
+    pub(super) toggles: u64,
     toggling_ticks: u64,
     _watcher: LoaderWatcher,
 }
@@ -212,7 +214,8 @@ impl Measured {
             rows: Vec::new(),
             windows: Vec::new(),
             rotation: Rotation::default(),
-            next_turn: Instant::now() + FIRST_TURN,
+            visits: Vec::new(),
+            next_turn: Instant::now(),
             since_turn: (0.0, ticks()),
             owed: BTreeSet::new(),
             recalled: Vec::new(),
@@ -253,6 +256,7 @@ impl Measured {
         let now = ticks();
         let used = self.busy_ns();
         self.busy.start(now, used);
+        self.begin_turns();
         let grant = self.steering.first_grant();
         for &(_, id) in &self.rows {
             self.session.rearm(id, now);
@@ -339,6 +343,7 @@ impl Measured {
         let busy_ticks = self.busy.advance(began, busy_ns, ticks_per_ns, threads, runs);
         self.since_turn.0 += busy_ticks;
         let mut off = self.close_windows();
+        self.end_counting();
         let (session, windows, mut armed) = (&self.session, &mut self.windows, 0);
         let (rotation, parked) = (&self.rotation, &mut self.owed);
         off.append(&mut self.recalled);
@@ -390,45 +395,8 @@ impl Measured {
             self.busy.ended();
         }
         self.close_windows();
+        self.end_counting();
         end
-    }
-
-    /// Lets hot functions take turns, if a budget is set and the time for it has come: `share` of the program's
-    /// CPU time may go into detours.
-    pub fn take_turns(&mut self, share: f64) {
-        // A sanitizer traces the threads itself when the program ends, and must not find one of them held.
-        if Instant::now() < self.next_turn || self.finds_leaks {
-            return;
-        }
-        let now = ticks();
-        let (busy, since) = std::mem::replace(&mut self.since_turn, (0.0, now));
-        let elapsed = (now - since) as f64;
-        let windows = &mut self.windows;
-        // Probes of others are never taken out.
-        let own = self.rows.iter().filter(|(_, id)| !self.before.contains_key(id));
-        let rates = own.map(|&(_, id)| (id, windows[id as usize].recent_rate()));
-        let change = self.rotation.turn(rates, share * busy / elapsed);
-        windows.iter_mut().for_each(|windows| windows.age(&self.busy));
-        let stops = self.session.stop_times();
-        if !change.park.is_empty() || !change.recall.is_empty() {
-            for &id in &change.park {
-                self.session.switch(id, false);
-                let record = self.session.arena().site(id as usize);
-                let armed = record.armed_at.swap(0, Relaxed);
-                if armed != 0 {
-                    // Nobody knows how long it would have taken: the window counts as time, not as a rate.
-                    record.on_ticks.fetch_add(now.saturating_sub(armed), Relaxed);
-                    self.owed.insert(id);
-                }
-                windows[id as usize].cut(OnTime::of(record), &self.busy);
-            }
-            // Who can't be stopped now may be next time.
-            let _ = self.session.exchange(&change.park, &change.recall);
-            self.recalled.extend(change.recall.iter().filter(|&id| self.owed.remove(id)));
-        }
-        // However many threads there are to be stopped: the stops may take half a percent of the time.
-        let held = self.session.stop_times().total_ns - stops.total_ns;
-        self.next_turn = Instant::now() + TURN.max(Duration::from_nanos(held * 200));
     }
 
     /// Deals with objects that were loaded or unloaded.
@@ -536,7 +504,8 @@ impl Measured {
                 } else {
                     session.source_line(site.object, site.function.vaddr)
                 },
-                calls: counts.calls,
+                calls: counts.calls - self.still_counted(id, counts.calls),
+                counted: self.windows[id as usize].calls_counted(),
                 samples: counts.samples,
                 ticks: counts.ticks,
                 max_ticks: record.max_ticks.load(Relaxed),
@@ -570,6 +539,7 @@ impl Measured {
             refused: self.refused.clone(),
             unwritten: self.unwritten.clone(),
             unreadable: session.unreadable.clone(),
+            thread_ticks: self.busy.thread_ticks(end),
             toggles: self.toggles,
             toggling_ticks: self.toggling_ticks,
             stops: (times.count, times.longest_ns, times.total_ns),

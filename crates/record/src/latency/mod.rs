@@ -16,6 +16,7 @@ mod short_lived;
 mod steer;
 mod time_slices;
 mod unseen;
+mod visit;
 mod wanted;
 mod window;
 

@@ -163,7 +163,14 @@ mod tests {
     fn scale() -> BucketScale {
         BucketScale::new(
             1.0,
-            TimedCall { empty: 0, added: 0, cost_ticks: 0.0, empty_cost_ticks: 0.0, arming_ticks: 0.0 },
+            TimedCall {
+                empty: 0,
+                added: 0,
+                cost_ticks: 0.0,
+                empty_cost_ticks: 0.0,
+                count_ticks: 0.0,
+                arming_ticks: 0.0,
+            },
         )
     }
 

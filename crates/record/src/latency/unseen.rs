@@ -19,7 +19,7 @@ pub struct UnseenCalls {
     pub calls: f64,
     /// Half of the 95 % interval about it.
     pub error: f64,
-    /// What they took, ticks.
+    /// What they took, ticks, with those that were counted and not timed.
     pub ticks: f64,
 }
 
@@ -80,6 +80,17 @@ impl Unseen {
         (self.rate, self.called, self.doubt) = (called * within, called, doubt);
         self.moments += 1.0;
         self.within += within;
+    }
+
+    /// The last moment says more of the time since then than the one now: there is none.
+    pub fn again(&mut self) {
+        self.before = self.rate;
+    }
+
+    /// So many calls were counted and not timed, in `limit` ticks that all threads together had. They are priced with the others.
+    pub fn counted(&mut self, calls: f64, limit: f64) {
+        self.unpriced += calls;
+        self.limit += limit;
     }
 
     /// The probe was on for an epoch and longer after a stretch of time, and nobody called.

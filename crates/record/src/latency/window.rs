@@ -43,6 +43,10 @@ const HOLDS_GAPS: f64 = 2.0;
 const LONGER: u32 = 8;
 /// Fewer granted calls say little of the rate.
 const FEW: u32 = 8;
+/// A CPU counts a call while it works on the function: this part of what counting costs an empty one shows, as a rule, ...
+const COUNTING_SEEN: f64 = 0.75;
+/// ... to within this part of that.
+const COUNTING_ERROR: f64 = 0.33;
 /// What timing took is known to within this part, and ...
 const COST_ERROR: f64 = 0.25;
 /// ... how much longer it took at first, of code and data that are in no cache, to within so many ticks.
@@ -53,6 +57,8 @@ const LEAST_ERROR: f64 = 0.03;
 const IDLE_ERROR: f64 = 0.6;
 /// The part of the time without a CPU of so many threads that they are not asked.
 const UNKNOWN_CROWDING: f64 = 0.5;
+/// A window of timed calls that leaves more unsure than this part of their number says nothing beside counted ones.
+const MOST_DOUBT: f64 = 0.5;
 /// Most of a window's length that may be error.
 const MOST_ERROR: f64 = 0.9;
 /// Calls after a window of bursts, most of which belong to the last one, are known to within this multiple of their number.
@@ -72,6 +78,8 @@ pub struct BusyTime {
     pub ticks: f64,
     /// Ticks so far in which it did not run.
     waited: f64,
+    /// Ticks so far that all threads together had.
+    thread_ticks: f64,
     /// Threads at the last epoch.
     threads: f64,
     /// CPU time that earlier epochs had no room for: the kernel updates it once per clock tick.
@@ -147,6 +155,7 @@ impl BusyTime {
             share: 1.0,
             ticks: 0.0,
             waited: 0.0,
+            thread_ticks: 0.0,
             threads: 1.0,
             ahead: 0.0,
             runs: None,
@@ -176,6 +185,7 @@ impl BusyTime {
         };
         self.late = std::array::from_fn(|part| FADING * self.late[part] + [new, used, elapsed, queued][part]);
         self.ticks += self.share * elapsed;
+        self.thread_ticks += elapsed * self.threads;
         self.waited += self.waited_in(elapsed - ran, queued);
         self.from = std::mem::replace(&mut self.at, now);
         self.cpu_ns = cpu_ns;
@@ -222,6 +232,16 @@ impl BusyTime {
             None => return 0.0,
         };
         crowded + IDLE_ERROR * (1.0 - (used + queued) / elapsed.max(1.0)).max(0.0)
+    }
+
+    /// Busy ticks of an epoch, as a rule.
+    pub fn usual_epoch(&self) -> f64 {
+        self.epoch
+    }
+
+    /// Ticks that all threads together had up to `now`.
+    pub fn thread_ticks(&self, now: u64) -> f64 {
+        self.thread_ticks + self.since(now) * self.threads
     }
 
     /// Ticks since the last epoch's end.
@@ -275,6 +295,10 @@ pub struct Windows {
     on_wall: f64,
     /// Calls per busy tick, cooling down.
     recent: f64,
+    /// Calls that were counted and not timed.
+    counted: u64,
+    /// Those per busy tick, late ones weighing most.
+    average: f64,
     /// Whether a window was closed since the last turn.
     fresh: bool,
     /// Ticks before first calls that did not come at once, and from first calls on, late windows weighing most.
@@ -343,7 +367,12 @@ impl Windows {
             let first = self.armed_wall.max(busy.began) as f64 + until_first_wall - busy.from as f64;
             let waited = until_first.min(if first >= 0.0 { first } else { first.rem_euclid(busy.epoch.max(1.0)) });
             let began = (1.0 - late(waited) / calls.max(1.0)).max(0.0);
-            self.unseen.moment(if is_certain { own } else { usual }, began, doubt);
+            // Where calls are counted, that says how many there are.
+            if self.counted > 0 && doubt.part > MOST_DOUBT {
+                self.unseen.again();
+            } else {
+                self.unseen.moment(if is_certain { own } else { usual }, began, doubt);
+            }
         }
         let mean = mean.map(|mean| call.net(mean));
         self.unseen.settle(std::mem::take(&mut self.pending), busy.epoch, mean);
@@ -362,6 +391,40 @@ impl Windows {
         let error = if overlap { MOST_ERROR } else { (COST_ERROR * timing + FIRST_CALL_ERROR) / length };
         let error = error.min(MOST_ERROR);
         Doubt { part: error / (1.0 - error), calls: f64::INFINITY, least }
+    }
+
+    /// From the last epoch's end on the probe counts calls.
+    pub fn count(&mut self, busy: &BusyTime) {
+        self.account(busy);
+    }
+
+    /// Since then it has counted so many, each of which took `cost` ticks for it. A stretch of time that begins and ends when we want
+    /// says how often a function is called without any regard to how its calls come.
+    pub fn counted(&mut self, calls: u64, cost: f64, call: &TimedCall, busy: &BusyTime) {
+        let length = busy.ticks - self.armed_at;
+        let wall = busy.at.saturating_sub(self.armed_wall) as f64;
+        (self.armed_at, self.armed_wall) = (busy.ticks, busy.at);
+        if length <= 0.0 {
+            return;
+        }
+        let counting = COUNTING_SEEN * calls as f64 * cost / busy.at_once();
+        let own = (length - counting).max(length * LEAST_UNDISTURBED);
+        let rate = calls as f64 / own;
+        let doubt =
+            Doubt { part: COUNTING_ERROR * counting / own, calls: f64::INFINITY, least: LEAST_ERROR + busy.unsure() };
+        self.unseen.moment(rate, 1.0, doubt);
+        self.unseen.counted(calls as f64, wall * busy.threads);
+        let mean = self.last.mean().map(|mean| call.net(mean));
+        self.unseen.settle(std::mem::take(&mut self.pending), busy.epoch, mean);
+        self.average = if self.counted == 0 { rate } else { self.average.midpoint(rate) };
+        self.recent = self.average;
+        self.counted += calls;
+        self.fresh = true;
+    }
+
+    /// Calls that were counted and not timed.
+    pub fn calls_counted(&self) -> u64 {
+        self.counted
     }
 
     /// The probe is switched off before its grant is used up, by us.

@@ -131,7 +131,7 @@ pub(crate) fn latency(page: &mut Page, rows: &[LatencyRow], limit: Limit, hint: 
     for row in shown {
         let heavy = row.p50.zip(row.p99).is_some_and(|(p50, p99)| p99 / HEAVY_TAIL >= p50.max(1));
         table.row([
-            format!("{}{}", if is_rough(row) { "~" } else { "" }, optional(row.total)).into(),
+            total_cell(row, &optional).into(),
             row.calls_estimated.map_or_else(|| format!("≥ {}", count(row.calls_seen)), count).into(),
             row.calls_estimated.zip(row.calls_between).map_or(String::new(), spread).into(),
             count(row.samples).into(),
@@ -150,10 +150,14 @@ pub(crate) fn latency(page: &mut Page, rows: &[LatencyRow], limit: Limit, hint: 
     page.left_out(left, hint);
 }
 
-/// Whether the sum may be half or twice as large.
-fn is_rough(row: &LatencyRow) -> bool {
-    row.total.is_some_and(|total| row.total_between.is_some_and(|(_, high)| high - total > total / 2))
-        || row.calls_estimated.is_none() && row.samples > 0
+/// The sum of all calls, `~` where it may be half or twice as large; a bound where nothing else is known.
+fn total_cell(row: &LatencyRow, amount: &impl Fn(Option<i64>) -> String) -> String {
+    match (row.total, row.total_low, row.total_high) {
+        (Some(total), _, Some(high)) if high - total > total / 2 => format!("~{}", amount(row.total)),
+        (None, _, Some(_)) => format!("≤ {}", amount(row.total_high)),
+        (None, Some(_), None) => format!("≥ {}", amount(row.total_low)),
+        _ => amount(row.total),
+    }
 }
 
 /// Half of the interval about an estimated number of calls, as a part of it; empty where all were seen.

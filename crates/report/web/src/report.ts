@@ -176,6 +176,8 @@ export interface LatencyRow {
   calls_low?: number | null;
   calls_high?: number | null;
   total: number | null;
+  total_low?: number | null;
+  total_high?: number | null;
   symbol?: string;
   file?: string;
   line?: number;

@@ -2,7 +2,7 @@ use super::*;
 
 /// Timing that costs so much and shows nothing of it.
 fn costing(ticks: f64) -> TimedCall {
-    TimedCall { empty: 0, added: 0, cost_ticks: ticks, empty_cost_ticks: ticks, arming_ticks: 0.0 }
+    TimedCall { empty: 0, added: 0, cost_ticks: ticks, empty_cost_ticks: ticks, count_ticks: 0.0, arming_ticks: 0.0 }
 }
 
 const EPOCH: u64 = 20_000_000;
@@ -434,4 +434,45 @@ fn calls_take_no_longer_than_the_threads_have_time() {
     let four = estimated_ticks(|_| EPOCH, first, 4);
     assert!(one <= 100.0 * EPOCH as f64 && one > 80.0 * EPOCH as f64, "{one}");
     assert!((four / one / 4.0 - 1.0).abs() < 0.05, "{four}");
+}
+
+/// A function of a few ticks, called a thousand times on end and then for a long while not: 1 call in 100 ticks on average. It is
+/// counted for an epoch now and then, which costs `cost` ticks a call, of which the CPU hides a part.
+fn counted_now_and_then(cost: f64, hidden: f64, visits: u64) -> (UnseenCalls, f64, f64) {
+    let (mut busy, mut windows) = (BusyTime::default(), Windows::default());
+    busy.start(0, 0.0);
+    windows.arm(32, &busy);
+    windows.cut(OnTime::default(), &busy);
+    let (mut now, mut truth, mut seen) = (0.0, 0.0, 0);
+    let mut calls = |now: &mut f64, epochs: f64, cost: f64| {
+        let calls = epochs * EPOCH as f64 / (100.0 + cost);
+        *now += epochs * EPOCH as f64;
+        truth += calls;
+        calls as u64
+    };
+    for _ in 0..visits {
+        calls(&mut now, 10.0, 0.0);
+        busy.advance(now as u64, now, 1.0, 1, None);
+        windows.count(&busy);
+        let counted = calls(&mut now, 1.0, cost * (1.0 - hidden));
+        busy.advance(now as u64, now, 1.0, 1, None);
+        windows.counted(counted, cost, &costing(100.0), &busy);
+        seen += counted;
+    }
+    calls(&mut now, 10.0, 0.0);
+    busy.advance(now as u64, now, 1.0, 1, None);
+    (windows.unseen(Timed { samples: 32, ticks: 32 * 5 }, &costing(0.0), &busy), seen as f64, truth)
+}
+
+#[test]
+fn calls_of_the_hottest_functions_are_counted_for_a_stretch_of_time() {
+    for (cost, hidden) in [(0.0, 0.0), (12.0, 0.0), (12.0, 0.25), (12.0, 0.5), (300.0, 0.2)] {
+        let (unseen, seen, truth) = counted_now_and_then(cost, hidden, 20);
+        let calls = seen + unseen.calls;
+        assert!((calls - truth).abs() <= unseen.error, "{cost} {hidden}: {calls} ± {} of {truth}", unseen.error);
+        assert!(cost > 100.0 || (calls / truth - 1.0).abs() < 0.06, "{cost} {hidden}: {calls} of {truth}");
+        assert!(unseen.error < truth * 1.5 && unseen.is_known(seen as u64), "{cost} {hidden}: {}", unseen.error);
+        // All are as long as those that were timed: counted ones, too.
+        assert!((unseen.ticks / (calls * 5.0) - 1.0).abs() < 0.01, "{} for {calls} calls", unseen.ticks);
+    }
 }

@@ -37,7 +37,20 @@ export function measureOf(session: LatencySession | undefined): Measure {
   return { total: cpu ? "CPU time" : "Time", largest: "Longest", about: `${about} ${calls}`, short: duration, exact: exactNs };
 }
 
-const KEYS = ["mean", "p50", "p90", "p99", "max", "total"] as const;
+/** The sum of all calls: an estimate, or the bound that is known of it. */
+export function totalOf(row: LatencyRow): number | null {
+  return row.total ?? row.total_high ?? row.total_low ?? null;
+}
+
+/** The same in words: `~` where it may be half or twice as large. */
+export function totalText(row: LatencyRow, amount: (value: number | null) => string): string {
+  const high = row.total_high ?? null;
+  if (row.total !== null) return (high !== null && high - row.total > row.total / 2 ? "~" : "") + amount(row.total);
+  if (high !== null) return `≤ ${amount(high)}`;
+  return (totalOf(row) === null ? "" : "≥ ") + amount(totalOf(row));
+}
+
+const KEYS = ["mean", "p50", "p90", "p99", "max", "total", "total_low", "total_high"] as const;
 
 /** Rows as the page has them: keys of times lose their unit, those of counts have none. */
 export function rowsOf(rows: readonly object[]): LatencyRow[] {

@@ -8,7 +8,7 @@ import { hrefOf, type LatencyPlace } from "../route";
 import { section } from "../section";
 import type { Column } from "../table/column";
 import { DataTable } from "../table/data_table";
-import { measureOf, type Measure } from "./amount";
+import { measureOf, totalOf, totalText, type Measure } from "./amount";
 import { blockLines, histogram } from "./distribution";
 import { picture } from "./picture";
 
@@ -98,7 +98,7 @@ function factsOf(row: LatencyRow, measure: Measure): HTMLElement[] {
   return [
     fact("Calls", estimate === null ? `≥ ${count(row.calls_seen)}` : `≈ ${count(estimate)}`, `${exact(row.calls_seen)} calls seen while its probe was on`),
     fact("Samples", count(row.samples), `${exact(row.samples)} calls timed`),
-    fact(measure.total, measure.short(row.total), `${measure.exact(row.total)}, estimated for all calls`),
+    fact(measure.total, totalText(row, measure.short), `${totalText(row, measure.exact)}, estimated for all calls`),
     fact("Mean", measure.short(row.mean), measure.exact(row.mean)),
     fact("p50", measure.short(row.p50), measure.exact(row.p50)),
     fact("p90", measure.short(row.p90), measure.exact(row.p90)),
@@ -132,7 +132,7 @@ function filterOf(rows: LatencyRow[], table: DataTable<LatencyRow>): HTMLElement
 
 function columns(model: Model, measure: Measure, pictures: Map<LatencyRow, HeatMapFunction>): Column<LatencyRow>[] {
   const { latency: rows, latency_heat_map: heat } = model.report;
-  const most = rows.reduce((max, row) => Math.max(max, row.total ?? 0), 1);
+  const most = rows.reduce((max, row) => Math.max(max, totalOf(row) ?? 0), 1);
   const amount = (key: "mean" | "p50" | "p90" | "p99" | "max", label: string, help: string): Column<LatencyRow> => ({
     key,
     label,
@@ -184,10 +184,10 @@ function columns(model: Model, measure: Measure, pictures: Map<LatencyRow, HeatM
       help: "All calls, callees included: estimated number of calls times their mean",
       width: "92px",
       numeric: true,
-      sort: (row) => row.total,
-      text: (row) => measure.short(row.total),
-      title: (row) => `${measure.exact(row.total)}, estimated for all calls`,
-      bar: (row) => (row.total ?? 0) / most,
+      sort: totalOf,
+      text: (row) => totalText(row, measure.short),
+      title: (row) => `${totalText(row, measure.exact)}, estimated for all calls`,
+      bar: (row) => (totalOf(row) ?? 0) / most,
     },
     {
       key: "calls",

@@ -132,8 +132,6 @@ pub fn record(session: &SchedSession, snapshot: Snapshot<'_>) -> Result<SchedRec
         true => (began + duration).max(Instant::now() + duration / 2),
         false => Instant::now() + duration,
     });
-        eprintln!("DBG attach took {:?}", began.elapsed());
-    }
     let mut next = Snapshots::new(session.interval);
     // A snapshot is named by a thread of its own: that takes its time, and neither the end nor events wait for it.
     let naming = Mutex::new((walk, snapshot));

@@ -326,10 +326,13 @@ def check_calling(options, folder, results):
     compile_step(cc + ["-fPIC", "-shared", f"{HERE}/libcalling.c", "-o", f"{folder}/libcalling.so"])
     compile_step(cc + [f"{HERE}/calling.c", "-o", f"{folder}/calling", f"-L{folder}", "-lcalling", "-Wl,-rpath,$ORIGIN"])
 
+    # One acquisition in four has its time taken, and one in a hundred has half of it: fewer do not tell it to 5 %.
+    calls = 160000
+
     def attempt():
         profile = os.path.join(folder, "calling-profile")
         shutil.rmtree(profile, ignore_errors=True)
-        done = record(options.transect, "adaptive", profile, [f"{folder}/calling", "40000", "10000"], collect=())
+        done = record(options.transect, "adaptive", profile, [f"{folder}/calling", str(calls), "10000"], collect=())
         if done.returncode:
             return [f"status {done.returncode}: {done.stderr[-200:]}"], []
         shown = subprocess.run([options.transect, "report", "--format", "json", profile], capture_output=True, text=True, check=True)
@@ -355,8 +358,8 @@ def check_calling(options, folder, results):
         if passed["self_ns"] > 0.2 * passed["total_ns"]:
             off.append(f"what goes on in read by a jump has {passed['self_ns']} of {passed['total_ns']} ns itself")
         lock = next(row for row in report["locks"] if row["acquisitions"] >= 1000)
-        if lock["acquisitions"] != 40000:
-            return [f"{lock['acquisitions']} acquisitions of 40000"], []
+        if lock["acquisitions"] != calls:
+            return [f"{lock['acquisitions']} acquisitions of {calls}"], []
         if not 0.95 * held < lock["hold_ns"] < 1.05 * held:
             off.append(f"the lock is held for {lock['hold_ns']} ns, {held} ns by its holder's clock")
         return [], off

@@ -59,10 +59,10 @@ impl Cost {
 pub(super) struct Hold {
     pub ticks: f64,
     /// For what taking the time costs: at least, at most.
-    least: f64,
-    most: f64,
+    pub least: f64,
+    pub most: f64,
     /// For the holds whose time was not taken.
-    variance: f64,
+    pub variance: f64,
 }
 
 impl Hold {

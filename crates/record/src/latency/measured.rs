@@ -396,6 +396,7 @@ impl Measured {
         }
         self.close_windows();
         self.end_counting();
+        self.visits.clear();
         end
     }
 

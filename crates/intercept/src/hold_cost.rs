@@ -42,7 +42,6 @@ pub unsafe fn calibrate(state: *mut ThreadState) {
     let chain = core::hint::black_box(chain as extern "C" fn(u64) -> u64);
     let nothing = core::hint::black_box(same as extern "C" fn(u64) -> u64);
     // SAFETY: these are the slots that were described above; tables and state are this thread's.
-    // SAFETY: these are the slots that were described above; tables and state are this thread's.
     let least = |inside| unsafe { mean(state, first, inside).min(mean(state, first, inside)) };
     // The first ones meet cold caches.
     least(nothing);

@@ -1,6 +1,6 @@
 //! What a process' extent says it could not record.
 
-use transect_event_abi::process::{OBJECT_APART, unprofiled};
+use transect_event_abi::process::{OBJECT_APART, SLOT_INTERNAL, unprofiled};
 use transect_profile_model::LossKind;
 
 use super::Assembler;
@@ -61,8 +61,10 @@ impl Assembler<'_> {
             self.loss(LossKind::UnprofiledChildren, exe, p.unprofiled[i].into(), reason);
         }
         if p.clock_gone {
+            // The agent's own calls, which told it what timing costs, are none of the program's.
+            let own = |slot: &u32| p.slots.get(slot).is_some_and(|slot| slot.flags & SLOT_INTERNAL != 0);
             let flows = threads.iter().flat_map(|thread| &thread.flows);
-            let timed_before = flows.filter(|(_, c)| c.timed > 0);
+            let timed_before = flows.filter(|(slot, c)| c.timed > 0 && !own(slot));
             let since: i64 = timed_before.map(|(_, c)| (c.calls - c.represented).max(0)).sum();
             let reason = "the program gave up the clock (PR_SET_TSC, strict seccomp): only counted from then on";
             self.loss(LossKind::UntimedCalls, exe, since, reason);

@@ -35,6 +35,8 @@ pub struct PageReport {
     /// Every view.
     #[serde(flatten)]
     pub report: FullReport,
+    /// From the start to the end of what was recorded, as the terminal's header says it, ns.
+    pub wall_ns: i64,
     /// One picture per row of the latency view.
     pub latency_heat_map: LatencyHeatMap,
     /// Critical paths that the page leaves out: the least critical.
@@ -85,6 +87,7 @@ impl PageReport {
             feature_components: std::mem::take(&mut report.features.components),
             feature_lost: std::mem::take(&mut report.features.lost),
             features_without_regions: std::mem::take(&mut report.features.without_regions),
+            wall_ns: report.totals.wall_ns,
             report,
         }
     }

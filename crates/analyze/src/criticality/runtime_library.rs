@@ -224,6 +224,10 @@ pub(crate) fn qualified(name: &str) -> &str {
             b'(' if level == 0 && !name[at..].starts_with("(anonymous namespace)") => break,
             b'(' => level += 1,
             b')' => level -= 1,
+            // `StubRoutines (2)`: no type comes before a bracket.
+            b' ' if level == 0 && bytes.get(at + 1) == Some(&b'(') && !name[at + 1..].starts_with("(anonymous") => {
+                break;
+            }
             b' ' if level == 0 => start = at + 1,
             _ => {}
         }

@@ -71,6 +71,8 @@ pub(crate) fn bare(function: &str) -> &str {
     for (at, c) in inner.char_indices().rev() {
         match c {
             ')' => level += 1,
+            // One after a space is part of a name that somebody made up: `StubRoutines (2)`.
+            '(' if level == 0 && inner[..at].ends_with(' ') => return function,
             '(' if level == 0 => return if at == 0 { function } else { &function[..at] },
             '(' => level -= 1,
             _ => {}
@@ -152,6 +154,11 @@ mod tests {
             "ns::Table<std::pair<std::string, int>, std::allocator<std::string> >::find_or_insert_with_hint(int)";
         assert_eq!(brief(long), "ns::Table<…>::find_or_insert_with_hint");
         assert_eq!(brief("V<int>::push(int)"), "V<int>::push");
+        assert_eq!(
+            (brief("StubRoutines (2)").as_str(), bare("StubRoutines (2)")),
+            ("StubRoutines (2)", "StubRoutines (2)")
+        );
+        assert_eq!(brief("int (anonymous namespace)::f(int)"), "(anonymous namespace)::f");
         assert_eq!([percent(3.25), percent(42.4)], ["3.2 %", "42 %"]);
         assert_eq!(
             [about(3.25), about(9.4), about(12.0), about(79.6)],

@@ -1,5 +1,5 @@
 use rustc_hash::FxHashMap;
-use transect_profile_model::{Latency, LatencyBucket, LatencyId, LatencySession};
+use transect_profile_model::{Latency, LatencyBucket, LatencyId, LatencySession, Metric};
 
 use crate::Selection;
 use crate::matching::{Pattern, chosen_components};
@@ -60,6 +60,8 @@ impl Sum<'_> {
             return Total::default();
         }
         let (sampled, blurred) = (self.sampled.max(1) as f64, self.blurred);
+        // Of faults and other events neither is known.
+        let session = session.filter(|session| matches!(session.metric, Metric::Wall | Metric::Cpu));
         let hidden = session.map_or(0.0, |session| session.hidden_ns);
         // What they take for nothing, and for all that they may take.
         let less = (blurred.1 / sampled).min(1.0);
@@ -68,7 +70,11 @@ impl Sum<'_> {
         let room = session.map(|session| session.thread_ns).filter(|&ns| ns > 0);
         if self.calls_estimated.is_none() {
             // That it is no less than nothing is no news.
-            return Total { low: Some(least), high: room.filter(|_| least == 0), ..Total::default() };
+            return Total {
+                low: Some(least).filter(|&ns| ns > 0 || room.is_some()),
+                high: room.filter(|_| least == 0),
+                ..Total::default()
+            };
         }
         let estimate = self.total.round() as i64;
         let Some((_, squared)) = self.squared_errors else {

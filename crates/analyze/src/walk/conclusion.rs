@@ -14,7 +14,7 @@ use crate::finding::words::{brief, counted, percent, shell, time};
 const OWN_START: &str = "This is the recorder's time, not the program's: --collect -flow records without it.";
 /// Advice to those who wait for a CPU.
 const NO_CPU: &str = "Other threads have the CPUs: measure on an idle machine, run fewer threads, or see \
-                            where it computes with --metric cpu.";
+                            where it computes with transect walk --metric cpu.";
 
 /// What time without a stack, or with one that does not begin at a known function, is called.
 const UNKNOWN: &str = "[unknown]";

@@ -101,7 +101,7 @@ fn remark(profile: &Profile, group: &WalkGroup) -> String {
         let part = percent(group.runnable_ns as f64 * 100.0 / lifetime as f64);
         return format!(
             "{part} of its time it was runnable and had no CPU: shares tell how busy the machine was; \
-             --metric cpu tells where it computes"
+             transect walk --metric cpu tells where it computes"
         );
     }
     String::new()

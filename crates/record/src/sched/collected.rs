@@ -450,7 +450,7 @@ impl Gathered {
                 samples: sum.count as i64,
                 criticality_ns: whole_ns(sum.criticality),
                 active_ns: sum.active_ns as i64,
-                spin: !key.stack_top && stacks.spins(stack),
+                spin: stacks.spins(stack),
             })
             .collect();
         for sample in &samples {

@@ -7,7 +7,7 @@ use transect_profile_model::{CallStack, FrameId, StackId};
 
 use super::call_stack::{RawStacks, StackNumber};
 use super::entered_calls::EnteredCalls;
-use super::kernel_symbols::{UNNAMED, is_below_the_wait, is_entry_code, shown};
+use super::kernel_symbols::{UNNAMED, is_below_the_wait, is_entry_code, is_interrupt, shown};
 use super::kind::{KernelWait, UserWait, ends_scope, is_unlocking};
 use super::naming::Naming;
 use super::place::{PlaceId, Places};
@@ -161,7 +161,9 @@ impl NamedStacks {
                 let root = &naming.frames[root as usize].function;
                 ROOTS.contains(&root.as_str())
             });
-            let leaf = stack.user.first().filter(|_| stack.kernel.is_empty());
+            // What an interrupt broke off goes on afterwards.
+            let interrupted = || functions.last().is_some_and(|function| is_interrupt(function));
+            let leaf = stack.user.first().filter(|_| stack.kernel.is_empty() || interrupted());
             let spin = polls
                 || leaf.is_some_and(|place| naming.is_spin(places.all()[*place as usize]))
                 || waits_in_runtime(stack.user, |place| {

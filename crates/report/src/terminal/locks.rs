@@ -1,10 +1,12 @@
 //! Locks: how often taken, how often found held, how long.
 
 use transect_analyze::LockRow;
+use transect_profile_model::{Meta, Timing};
 
 use super::Limit;
 use super::escape::escape;
 use super::flows::{uncertainty, wider_side};
+use super::header::has_flows;
 use super::page::Page;
 use super::shorten::Kind;
 use super::style::Role;
@@ -14,14 +16,24 @@ use super::units::{count, duration, optional_percent, share};
 /// Share of contended acquisitions, 0–100, that is worth a look.
 const CONTENDED: f64 = 10.0;
 
-/// Prints the locks. `counted`: calls were recorded.
-pub(crate) fn locks(page: &mut Page, rows: &[LockRow], counted: bool, limit: Limit) {
+/// Why there may be none.
+pub(crate) fn none(meta: &Meta) -> &'static str {
+    match (has_flows(meta), &meta.timing) {
+        (true, Timing::Count) => {
+            "not recorded: with --timing count, calls that take a lock are counted only (--view flows)"
+        }
+        (true, _) => "no pthread lock was taken",
+        (false, _) => {
+            "not recorded: acquisitions are counted with the calls (--collect flow); for waits see --view criticality"
+        }
+    }
+}
+
+/// Prints the locks; if there are none, what it says of that.
+pub(crate) fn locks(page: &mut Page, rows: &[LockRow], none: &str, limit: Limit) {
     page.section("Locks", "by lock and call path; CONTENDED: found it held; HELD is estimated");
     if rows.is_empty() {
-        return page.empty(match counted {
-            true => "no pthread lock was taken",
-            false => "not recorded: acquisitions are counted with the calls (--collect flow); for waits see --view criticality",
-        });
+        return page.empty(none);
     }
     let mut table = Table::new(&[
         Column::number("WAITED"),

@@ -126,7 +126,7 @@ fn page(content: &Content, mut page: Page) -> String {
             threads::threads(&mut page, &view.threads, limit);
         }
         Rows::Waits(rows) => waits::waits(&mut page, rows, totals, limit),
-        Rows::Locks(rows) => locks::locks(&mut page, rows, header::has_flows(meta), limit),
+        Rows::Locks(rows) => locks::locks(&mut page, rows, locks::none(meta), limit),
         Rows::Latency(rows) => latency::latency(&mut page, rows, limit, "--top N, --component NAME, --api NAME"),
         Rows::Criticality(view) => {
             criticality::criticality(&mut page, view.as_ref().as_ref(), criticality::Limits::of_view(selection.top));
@@ -156,7 +156,7 @@ fn overview(page: &mut Page, full: &FullReport, selection: &Selection) {
         waits::waits(page, &full.waits, &full.totals, few(4));
     }
     if !full.locks.is_empty() {
-        locks::locks(page, &full.locks, true, few(3));
+        locks::locks(page, &full.locks, "", few(3));
     }
     if full.meta.latency.is_some() {
         let rows = if header::has_flows(&full.meta) { 12 } else { ROWS };

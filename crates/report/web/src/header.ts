@@ -131,6 +131,7 @@ export function pageHeader(model: Model): HTMLElement {
   const command = commandLine(meta);
   document.title = `${command === "" ? "Profile" : command} · Transect`;
   const mode = timing(meta);
+  const wall = model.report.wall_ns ?? meta.wall_ns;
   const processes = new Set(threads.map((thread) => thread.process)).size;
   const calls = flows.reduce((sum, flow) => sum + flow.calls, 0);
   const waiting = [...model.components.values()].reduce((sum, row) => sum + (shareOf(model, waitAttributed(row)) ?? 0), 0);
@@ -142,7 +143,7 @@ export function pageHeader(model: Model): HTMLElement {
     fact("Timing", mode.text, mode.help),
   ];
   const facts = [
-    fact("Wall time", duration(meta.wall_ns), `${exactNs(meta.wall_ns)} from launch to the end of the recording`),
+    fact("Wall time", duration(wall), `${exactNs(wall)} from the start to the end of what was recorded`),
     ...(threads.length > 0 ? [fact("Threads", exact(threads.length), `${plural(threads.length, "thread")} in ${plural(processes, "process").replace("processs", "processes")}`)] : []),
     ...(hasFlows(model.report) ? flowFacts : []),
     ...(meta.latency ? latencyFacts(meta.latency) : []),

@@ -482,6 +482,8 @@ export interface LossRow {
 
 export interface Report {
   meta: Meta;
+  /** From the start to the end of what was recorded, as the terminal's header says it, ns. */
+  wall_ns?: number;
   summary: Finding[];
   components: ComponentRow[];
   flows: FlowRow[];

@@ -131,7 +131,9 @@ impl<'a> Causes<'a> {
             evidence.push(seen(place));
         }
         let part = |ns: i64, of: i64| said(ns as f64 * 100.0 / of.max(1) as f64);
-        if place.kernel_ns * 4 >= place.on_cpu_ns && place.kernel_ns > 0 && !waits && !through {
+        // Of a loop that waits no more than the rest is left.
+        let loops = place.spin_samples * 2 > place.samples;
+        if place.kernel_ns * 4 >= place.on_cpu_ns && place.kernel_ns > 0 && !waits && !through && !loops {
             evidence.push(format!("{} of its on-CPU time in the kernel", part(place.kernel_ns, place.on_cpu_ns)));
         }
         if place.fault_ns * 4 >= place.running_ns

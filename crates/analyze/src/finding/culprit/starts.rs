@@ -86,6 +86,8 @@ pub(super) struct Starts<'a> {
     ns: i64,
     /// Where they are started.
     pub place: Option<&'a PlaceRow>,
+    /// There their end is waited for; where they are started is not known.
+    waits: bool,
     /// The program that started most of them, and how many.
     parent: Option<&'a (String, usize)>,
 }
@@ -127,18 +129,20 @@ impl<'a> Causes<'a> {
             parent.is_none_or(|(program, _)| place.program == *program || file == Some(program))
         };
         let own = || own().filter(of_parent);
-        let place = own().filter(|place| starts(place) > 0).max_by_key(starts);
-        let place = place.or_else(|| own().filter(|place| ends(place) > 0).max_by_key(ends));
+        let started = own().filter(|place| starts(place) > 0).max_by_key(starts);
+        let place = started.or_else(|| own().filter(|place| ends(place) > 0).max_by_key(ends));
+        let waits = started.is_none() && place.is_some();
         // Most of them may be too short for a sample.
         let ns = ns.max(self.view.short_lived_ns) - worked;
         let ns = (ns + place.map_or(0, |place| place.ns - place.short_lived_ns)).min(self.view.run_ns());
-        (self.weight(ns) >= LEAST_PERCENT).then_some(Starts { what, count: number(what), ns, place, parent })
+        (self.weight(ns) >= LEAST_PERCENT).then_some(Starts { what, count: number(what), ns, place, waits, parent })
     }
 
     pub(super) fn started(&self, starts: &Starts<'_>) -> FindingRow {
         let share = self.share(starts.ns);
         let each = time(starts.ns / starts.count as i64);
         let by = match (starts.place, starts.parent) {
+            (Some(place), _) if starts.waits => format!(", and waited for by {}", Self::at(&place.function, place)),
             (Some(place), _) => format!(" by {}", Self::at(&place.function, place)),
             (None, Some((program, _))) => format!(" by {program}"),
             (None, None) => String::new(),

@@ -9,8 +9,8 @@ use transect_event_abi::process::{
 };
 use transect_event_abi::published::FRACTION_BITS;
 use transect_profile_model::{
-    ApiClass, Component, ComponentId, Flow, Loss, LossKind, Process, ProcessId, Profile, Thread, ThreadId, TraceEvent,
-    Wait,
+    ApiClass, Component, ComponentId, Flow, Loss, LossKind, Process, ProcessId, Profile, Thread, ThreadId, Timing,
+    TraceEvent, Wait,
 };
 
 use crate::api_data::{ApiData, WaitObject};
@@ -290,7 +290,11 @@ impl<'a> Assembler<'a> {
             let number = self.context(p, &context.sites);
             all.extend(context.flows.iter().map(|(slot, c)| (number, *slot, c)));
         }
-        let outermost = outermost(t, all.iter().map(|(_, _, c)| *c));
+        let every = match self.profile.meta.timing {
+            Timing::Every { period } => Some(period),
+            _ => None,
+        };
+        let outermost = flow::outermost(t.outermost, every, all.iter().map(|(_, _, c)| *c));
         let room = Room::of(wall, open_wait, outermost.0, self.scale.rate, all.iter().map(|(_, _, c)| *c))
             .with_attributed(attributed as f64 / wall.max(1) as f64);
         let mut inside = flow::Inside::default();
@@ -375,15 +379,6 @@ fn address_label(p: &extent::Process, names: &mut Names, address: u64) -> String
 fn without_suffix(symbol: &str) -> &str {
     let cut = [".isra.", ".part.", ".constprop.", ".lto_priv.", ".llvm."].iter().filter_map(|s| symbol.find(s)).min();
     &symbol[..cut.unwrap_or(symbol.len())]
-}
-
-/// Ticks in a thread's outermost calls, raw and attributed. A call that is timed inside one that is not counts as outermost
-/// where it is made, too; what all calls take by themselves can't be less than what the outermost take.
-fn outermost<'a>(thread: &extent::Thread, flows: impl Iterator<Item = &'a extent::Counters>) -> (u64, u64) {
-    let (ticks, attributed) = thread.outermost;
-    let own: i128 = flows.map(|c| i128::from(c.own.max(0))).sum();
-    let least = u64::try_from(own).unwrap_or(u64::MAX).min(ticks);
-    (least, (attributed as f64 * least as f64 / ticks.max(1) as f64) as u64)
 }
 
 /// Thread group: the name's stem if the thread was given a name of its own, else its start routine.

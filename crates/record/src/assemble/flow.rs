@@ -8,6 +8,26 @@ use transect_profile_model::{ComponentId, Flow, ThreadId};
 use super::{Assembler, Named};
 use crate::extent::{self, Counters};
 
+/// Ticks in a thread's outermost calls, raw and attributed, from those that no timed call was around. Where one call in `every` is
+/// timed, so is one in so many of those around a call: that many times as much was inside others as is known to be. What is
+/// outermost is no less than any one flow, and no more than all calls take by themselves.
+pub(super) fn outermost<'a>(
+    (ticks, attributed): (u64, u64),
+    every: Option<u32>,
+    flows: impl Iterator<Item = &'a Counters>,
+) -> (u64, u64) {
+    let (mut own, mut total, mut longest) = (0_i128, 0_i128, 0_i128);
+    for c in flows {
+        let of_flow = i128::from(c.total);
+        (own, total, longest) = (own + i128::from(c.own.max(0)), total + of_flow, longest.max(of_flow));
+    }
+    let known = i128::from(ticks);
+    let inside = (total - known).max(0);
+    let alone = every.map_or(known, |every| (total - inside * i128::from(every)).max(longest));
+    let most = u64::try_from(own.min(alone)).unwrap_or(u64::MAX).min(ticks);
+    (most, (attributed as f64 * most as f64 / ticks.max(1) as f64) as u64)
+}
+
 /// What a thread's life leaves room for. A timed call's cache misses overlap with nothing else's, and a long one may stand
 /// for many short ones, so that what all calls are estimated to take together can be more than there was.
 #[derive(Debug, Clone, Copy)]
@@ -247,6 +267,18 @@ mod tests {
             attributed: total,
             ..Counters::default()
         }
+    }
+
+    /// An API takes all of a thread's time and calls the program back, which calls another API for nearly all of it.
+    #[test]
+    fn calls_inside_calls_that_were_not_timed_are_no_outermost_ones() {
+        let [around, inside] = [counters(50, 7, 220), counters(2000, 285, 216)];
+        let of = |ticks, every| outermost((ticks, ticks), every, [&around, &inside].into_iter());
+        // Six of seven calls inside seem to be outermost.
+        assert_eq!(of(220 + 185, Some(7)), (220, 220));
+        assert_eq!(of(220 + 185, None), (405, 405));
+        // One after the other.
+        assert_eq!(of(436, Some(7)), (436, 436));
     }
 
     #[test]

@@ -32,7 +32,7 @@ impl AddressRoom {
             return Ok(None);
         };
         let inherited = given.iter().find(|one| one.given == limit);
-        let usual = inherited.map_or(limit, |one| one.usual.clone());
+        let usual = inherited.map_or(limit, |one| one.usual);
         let mapped = mapped(pid).ok_or(AttachError::Exited { pid })?;
         // The upper limit is for privileged users to raise.
         let within = Rlimit { current: usual.maximum, maximum: usual.maximum };
@@ -52,7 +52,7 @@ impl AddressRoom {
         if more.saturating_sub(raised) > had / 2 {
             return Err(AttachError::AddressSpace { pid: self.pid });
         }
-        Ok(GivenLimit { given, usual: self.usual.clone() })
+        Ok(GivenLimit { given, usual: self.usual })
     }
 
     /// What was mapped by now.
@@ -69,12 +69,12 @@ impl AddressRoom {
     /// Ends it, as far as that is permitted; gives the limit that is in force.
     fn end(&self) -> Rlimit {
         let all = self.in_force();
-        if set(self.pid, all.clone()) {
+        if set(self.pid, all) {
             return all;
         }
         let maximum = self.usual.maximum;
         let some = Rlimit { current: all.current.into_iter().chain(maximum).min(), maximum };
-        set(self.pid, some.clone());
+        set(self.pid, some);
         some
     }
 }
@@ -89,7 +89,7 @@ impl GivenLimit {
     /// Nothing of ours is mapped any more: the process has its own limit again, unless it has set another meanwhile.
     pub fn take_back(&self, pid: i32) {
         if limit_of(pid, "Max address space").is_some_and(|limit| limit == self.given) {
-            set(pid, self.usual.clone());
+            set(pid, self.usual);
         }
     }
 }
@@ -118,7 +118,7 @@ mod tests {
         let pid = process.id().cast_signed();
         assert!(AddressRoom::lift(pid, &[]).unwrap().is_none(), "it has no limit");
         let usual = Rlimit { current: Some(LIMIT), maximum: Some(2 * LIMIT) };
-        assert!(set(pid, usual.clone()));
+        assert!(set(pid, usual));
         let mut room = AddressRoom::lift(pid, &[]).unwrap().unwrap();
         // As if so much was mapped.
         room.before -= 4096;
@@ -128,7 +128,7 @@ mod tests {
         // What it inherits is not its own.
         drop(AddressRoom::lift(pid, std::slice::from_ref(&given)).unwrap());
         assert_eq!(limit_of(pid, "Max address space").unwrap().current, Some(LIMIT));
-        assert!(set(pid, given.given.clone()));
+        assert!(set(pid, given.given));
         given.take_back(pid);
         assert_eq!(limit_of(pid, "Max address space").unwrap().current, Some(LIMIT));
         // What can't be raised is not taken from the program but for a small part.

@@ -117,6 +117,12 @@ fn columns<'a>(words: &[&'a str]) -> Option<(u64, u64, &'a str)> {
     section.ends_with(')').then_some((vaddr, size, file))
 }
 
+/// Reads any text.
+#[cfg(feature = "fuzzing")]
+pub fn fuzz(text: &str) {
+    parse(text).ranges(|_| true);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -139,10 +145,4 @@ Discarded input sections\n\n .group         0x0000000000000000        0x8 a.o\n
             assert_eq!(map.ranges(zlib), [(0x1160, 0x1165)]);
         }
     }
-}
-
-/// Reads any text.
-#[cfg(feature = "fuzzing")]
-pub fn fuzz(text: &str) {
-    parse(text).ranges(|_| true);
 }

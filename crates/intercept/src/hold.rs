@@ -2,7 +2,7 @@
 //!
 //! Both time stamps are taken by the trampoline, the first as the last thing before the return, the second as the first thing
 //! after the call: what the agent does in between is longer than many a lock is held. What remains of it is measured at start
-//! ([`crate::hold_cost`]) and taken off by the recorder, of all holds together: time stamps come in steps that may be longer than
+//! (`hold_cost.rs`) and taken off by the recorder, of all holds together: time stamps come in steps that may be longer than
 //! a hold, so that a single one tells little.
 
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -55,7 +55,7 @@ pub struct Holds {
     pub released: u64,
     /// Where the return that is under way leaves its time; null: nowhere.
     pub stamp: *mut u64,
-    /// See [`DITHER`].
+    /// How many cycles the return that is under way is lengthened by: see `DITHER`.
     pub dither: u32,
     weights: [Weight; 8],
     /// The mutex that was given away to wait on a condition.

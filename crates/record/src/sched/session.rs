@@ -172,8 +172,8 @@ pub fn record(session: &SchedSession, snapshot: Snapshot<'_>) -> Result<SchedRec
             }
         }
         let wall_ns = clock.elapsed_ns();
-        if !is_free(&named) || matches!(session.target, SchedTarget::Running { .. }) {
-            // What runs on is not recorded while the rest is found out.
+        // What runs on is not recorded while the rest is found out; but others who record it end first.
+        if !is_free(&named) || beside.is_empty() && matches!(session.target, SchedTarget::Running { .. }) {
             recording.stop()?;
         }
         Ok(wall_ns)

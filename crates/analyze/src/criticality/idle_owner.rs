@@ -137,22 +137,18 @@ impl Chains<'_> {
 mod tests {
     use transect_profile_model::{OtherThread, Task};
 
+    use super::super::testing::sleep;
     use super::*;
 
     fn wait(task: u32, kind: WaitKind, begin_ns: i64, end_ns: i64, waker: Option<u32>) -> SchedWait {
         SchedWait {
-            task,
             kind,
-            object: "".into(),
-            stack: None,
-            holder: None,
             waker: waker.map(|task| OtherThread { task, stack: None }),
-            count: 1,
             begin_ns,
             end_ns,
             ns: end_ns - begin_ns,
             idle_ns: 1,
-            holder_gain_ns: 0,
+            ..sleep(task)
         }
     }
 

@@ -70,25 +70,11 @@ impl Stretches {
 
 #[cfg(test)]
 mod tests {
-    use transect_profile_model::WaitKind;
-
+    use super::super::testing::sleep;
     use super::*;
 
     fn wait(begin_ns: i64, end_ns: i64, idle_ns: i64) -> SchedWait {
-        SchedWait {
-            task: 0,
-            kind: WaitKind::Sleep,
-            object: "".into(),
-            stack: None,
-            holder: None,
-            waker: None,
-            count: 1,
-            begin_ns,
-            end_ns,
-            ns: end_ns - begin_ns,
-            idle_ns,
-            holder_gain_ns: 0,
-        }
+        SchedWait { begin_ns, end_ns, ns: end_ns - begin_ns, idle_ns, ..sleep(0) }
     }
 
     fn beside(waits: Vec<SchedWait>) -> Vec<i64> {

@@ -66,7 +66,7 @@ pub use what_if::{WhatIfRow, WhatIfScope};
 use crate::names::file_name;
 use crate::sharing::Sharing;
 use crate::{Names, Selection};
-use call_path::{CallPaths, PathId};
+use call_path::{CallPaths, FunctionId, PathId, StackFacts};
 use holder::Holders;
 use requests::{Servers, is_serving};
 use short_lived::ShortLived;
@@ -238,13 +238,18 @@ impl<'a> Source<'a> {
     /// Whether a wait at a known place is one that no thread of the program ends, and none for the recorder or the next request.
     fn ends_by_itself(&self, row: usize) -> bool {
         let wait = &self.tables.waits[row];
-        let stack = self.wait_stacks[row].and_then(|stack| self.paths.stack(stack));
         wait.waker.is_none()
             && wait.holder.is_none()
             && idle_owner::ends_by_itself(wait.kind, self.session.estimate)
-            && stack.is_some_and(|facts| self.paths.place(facts.path).is_some())
+            && self.waiting_place(row).is_some()
             && !self.is_recorders(row)
             && !self.is_for_requests(row)
+    }
+
+    /// Where a thread waited, as far as a stack tells it.
+    fn waiting_place(&self, row: usize) -> Option<(StackFacts, FunctionId)> {
+        let facts = self.wait_stacks[row].and_then(|stack| self.paths.stack(stack))?;
+        Some((facts, self.paths.place(facts.path)?))
     }
 
     fn group(&self, task: u32) -> &str {

@@ -371,12 +371,9 @@ fn gather<'a>(source: &'a Source<'_>, part: impl Fn(FunctionId, InliningId) -> (
     }
     // What others spin for, while nobody works, is waited for as if they slept, too.
     for (&row, &ns) in &source.correction.until {
-        let wait = &source.tables.waits[row as usize];
-        let facts = source.wait_stacks[row as usize].and_then(|stack| source.paths.stack(stack));
-        let Some((facts, place)) = facts.and_then(|facts| Some((facts, source.paths.place(facts.path)?))) else {
-            continue;
-        };
-        let (key, object) = (part(place, facts.inlining), source.objects.of(row as usize));
+        let row = row as usize;
+        let Some((facts, place)) = source.waiting_place(row) else { continue };
+        let (key, object, wait) = (part(place, facts.inlining), source.objects.of(row), &source.tables.waits[row]);
         sums.entry(key).or_default().add_wait(source, facts, None, (wait, ns), object);
         if let Some(call) = source.paths.library_call(facts.path) {
             calls.entry(call).or_default().add_wait(source, facts, Some(call), (wait, ns), object);
@@ -387,8 +384,7 @@ fn gather<'a>(source: &'a Source<'_>, part: impl Fn(FunctionId, InliningId) -> (
     for (row, wait) in source.tables.waits.iter().enumerate() {
         let what = (wait.kind, source.objects.of(row));
         let beside_ns = || idle.beside(source.tables, wait);
-        let facts = source.wait_stacks[row].and_then(|stack| source.paths.stack(stack));
-        let Some((facts, place)) = facts.and_then(|facts| Some((facts, source.paths.place(facts.path)?))) else {
+        let Some((facts, place)) = source.waiting_place(row) else {
             if let Some(waited) = unplaced.get_mut(source.group(wait.task)).and_then(|sum| sum.waiting.get_mut(&what)) {
                 waited.add(wait, beside_ns());
             }

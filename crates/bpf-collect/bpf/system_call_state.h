@@ -25,7 +25,8 @@ struct system_call_sum {
 	__u32 random; /* state of the generator that chooses which calls are timed */
 	__u64 count;
 	struct thread_clocks time;
-	__u64 timed_at; /* the end of the last call that was timed in its turn */
+	__u64 weighed_at; /* when the weight was last decided */
+	__u64 weighed_count; /* and how many calls there were then */
 	__u32 weight; /* each call to come is timed with probability 1 / weight, and counts weight times */
 	__u32 estimated; /* some were counted only: the time of others stands for theirs */
 };
@@ -34,8 +35,11 @@ struct system_call_sum {
  * would cost more than the budget. Those that block are. */
 #define SYSTEM_CALL_PERIOD 20000
 #define SYSTEM_CALL_MAX_WEIGHT 64
-/* And the weight grows by this factor at most from one that is timed to the next: two that came fast say little yet. */
-#define SYSTEM_CALL_WEIGHT_GROWTH 2
+/* The weight holds for so long, and follows the number of calls in that time: one decided from the gap between two calls is
+ * large by chance, again and again, and what such a call stands for is noise in the sum. */
+#define SYSTEM_CALL_WEIGHT_HOLDS (4 * SYSTEM_CALL_PERIOD)
+/* And it grows by this factor at most: a short burst says little yet. */
+#define SYSTEM_CALL_WEIGHT_GROWTH 4
 
 /* How the open call is timed. */
 enum system_call_timing {

@@ -77,17 +77,21 @@ static __always_inline struct system_call_sum *count_call(struct system_call_sta
 /* Calls come fast: how many one that is timed stands for. What is decided here holds for calls to come, whatever they are. */
 SCHED_INLINE void weigh_next(struct system_call_sum *sum, __u64 now)
 {
-	__u64 since = now - sum->timed_at, weight = 1;
+	__u64 since = now - sum->weighed_at, calls = sum->count - sum->weighed_count;
 	/* A free place is that of call 0 already. */
-	__u64 last = sum->weight ? sum->weight : 1;
+	__u64 last = sum->weight ? sum->weight : 1, weight;
 
-	if (since && since < last * SYSTEM_CALL_PERIOD)
-		weight = last * SYSTEM_CALL_PERIOD / since;
+	if (since < SYSTEM_CALL_WEIGHT_HOLDS)
+		return;
+	weight = calls * SYSTEM_CALL_PERIOD / since;
+	if (!weight)
+		weight = 1;
 	if (weight > last * SYSTEM_CALL_WEIGHT_GROWTH)
 		weight = last * SYSTEM_CALL_WEIGHT_GROWTH;
 	if (weight > SYSTEM_CALL_MAX_WEIGHT)
 		weight = SYSTEM_CALL_MAX_WEIGHT;
-	sum->timed_at = now;
+	sum->weighed_at = now;
+	sum->weighed_count = sum->count;
 	sum->weight = weight;
 	sum->random ^= (__u32)now;
 }
@@ -99,7 +103,7 @@ SCHED_INLINE bool draw(struct system_call_sum *sum)
 	if (sum->weight <= 1)
 		return true;
 	sum->random = sum->random * 1664525u + 1013904223u;
-	return (sum->random >> 8) % sum->weight == 0;
+	return (sum->random >> 16) % sum->weight == 0;
 }
 
 /* A thread's before it is met. */

@@ -242,7 +242,7 @@ def text_file(folder, size):
     return path
 
 
-def git_repository(folder):
+def git_repository(folder, commits):
     where = os.path.join(folder, "repository")
     os.makedirs(where)
     git = ["git", "-C", where, "-c", "user.name=a", "-c", "user.email=a@b", "-c", "gc.auto=0"]
@@ -250,7 +250,7 @@ def git_repository(folder):
     stream = ["blob", "mark :1", "data 5", "first", ""]
     lines = [f"line {i}" for i in range(2000)]
     out = []
-    for c in range(1200):
+    for c in range(commits):
         lines[c * 37 % 2000] = f"changed in {c}"
         lines[c * 91 % 2000] = f"also in {c}"
         body = "\n".join(lines) + "\n"
@@ -286,7 +286,7 @@ def measured(folder, build, f):
     text = text_file(folder, int(6_000_000 * f))
     source = c_source(folder, int(150 * f))
     script = sqlite_script(folder, int(80000 * f))
-    repository = git_repository(folder) if shutil.which("git") else folder
+    repository = git_repository(folder, int(400 * f)) if shutil.which("git") else folder
     programs = [
         Batch("xz", "xz", ["xz", "-1", "-k", "-c", "-T1", text]),
         Batch("gzip", "gzip", ["gzip", "-c", text]),
@@ -300,7 +300,7 @@ def measured(folder, build, f):
         Server("nginx", "nginx", "ab", nginx_start,
                lambda port, where: ab(port, where, int(20000 * f)), stop="quit"),
         Batch("python3", PYTHON, [PYTHON, "-c", PYTHON_WORK.replace("ROWS", str(int(16000 * f)))]),
-        Batch("git log -p", "git", ["git", "-C", repository, "--no-pager", "log", "-p", "--stat", f"-{int(400 * f)}"]),
+        Batch("git log -p", "git", ["git", "-C", repository, "--no-pager", "log", "-p", "--stat"]),
         Batch("openssl speed", "openssl", ["openssl", "speed", "-mr", "-seconds", "1", "-bytes", "64", "sha256"], parse=lambda out: 1e9 / float(out.decode().strip().splitlines()[-1].split(":")[-1])),
         Batch("gcc -O2", "gcc", ["gcc", "-O2", "-c", source, "-o", os.path.join(folder, "big.o")]),
         Batch("ffmpeg", "ffmpeg", ["ffmpeg", "-nostdin", "-loglevel", "error", "-f", "lavfi", "-i", f"testsrc=duration={int(10 * f)}:size=640x360:rate=25", "-c:v", "mpeg4", "-threads", "2", "-f", "null", "-"]),

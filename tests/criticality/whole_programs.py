@@ -112,6 +112,20 @@ def test_storms(results, tool, build):
                     off.append(f"{function} has {found / 1e6:.1f} ms, by its own clock {ns / 1e6:.1f} ms")
         return complaints, off
 
+    def long_ring():
+        answer = tool.run([os.path.join(build, "long-ring"), "300", "300"])
+        complaints, off = expect(answer, out=answer.out), []
+        if answer.rows:
+            count, *truth = map(int, answer.out.split())
+            rows = answer.waits()
+            if not count <= sum(row["count"] for row in rows) < 1.02 * count + 1000:
+                complaints.append(f"{sum(row['count'] for row in rows)} waits, {count} by their own count")
+            for function, ns in zip(("waits_quick", "waits_slow"), truth):
+                found = sum(row["ns"] for row in rows if function in row["stack"])
+                if not 0.85 * ns < found < 1.15 * ns:
+                    off.append(f"{function} has {found / 1e9:.1f} s, by its own clock {ns / 1e9:.1f} s")
+        return complaints, off
+
     def two_sleepers():
         answer = tool.run([os.path.join(build, "two-sleepers")])
         complaints = expect(answer, out="400 400\n")
@@ -182,6 +196,7 @@ def test_storms(results, tool, build):
     results.test("10,000 short threads", short_threads)
     results.test_measured("time in which a thread was queued is where it was queued", queued)
     results.test_measured("time in which a thread was queued after a brief wait is with that wait", brief_queued)
+    results.test_measured("long waits of which there are too many to tell each", long_ring)
     results.test("sleeps of two functions that call the same one are told apart", two_sleepers)
     results.test("exec in a threaded process", exec_threaded)
     results.test("pid namespace", namespace)

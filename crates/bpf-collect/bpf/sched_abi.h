@@ -118,7 +118,7 @@ struct sched_wait {
 	__u64 slice_criticality; /* fixed point */
 	__u32 n; /* active threads just after it blocked */
 	__u32 application;
-	__u32 chance; /* it was described with this chance, of 2^32, and else only if it had been long; 0: for certain */
+	__u32 chance; /* it was described with this chance, of 2^32; 0: for certain, above all because it was long */
 	__u32 holder; /* task number of the owner */
 	__u64 stack;
 	/* What it was for, from the registers that it entered the kernel with. */

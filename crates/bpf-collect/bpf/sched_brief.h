@@ -4,7 +4,8 @@
  * sums of their thread, so that counts and times stay exact. A described one stands for 1 / chance waits.
  *
  * The chance follows what describing took, and grows with the length that the thread's waits of this place had lately:
- * those that matter are described, and what turns out to be long is told anyway, with the last stack of its place. Who holds a lock is
+ * those that matter are described, and what turns out to be long is told anyway, with the last stack of its place. What is long grows
+ * where long waits alone take more than they may: with 80 threads in a queue each of 100,000 waits a second is long. Who holds a lock is
  * known at the beginning only, so where waits are long as a rule one that was not chosen has all but its stack, and that of its place.
  *
  * A wait where the thread has not been lately is described whatever the others cost: it may be the only one there, and long,
@@ -19,9 +20,10 @@
 #include "sched_place.h"
 
 #define BRIEF_WINDOW 20000000 /* ns: the chance is set anew after this time, or when twice the budget is spent */
-#define BRIEF_MOST 1000000 /* ns: a wait this long is told, whatever the chance was */
+#define BRIEF_MOST 1000000 /* ns: a wait this long is told, whatever the chance was, ... */
+#define BRIEF_MOST_SCARCE (1ull << 22) /* ... and below this chance one that is longer by the same ratio */
 #define BRIEF_UNIT_SHIFT 14 /* a wait expected to take 2^this ns has twice the chance of one of no length */
-#define BRIEF_RECORD_COST 700 /* ns: of a described wait's end, and of what user space does with its record */
+#define BRIEF_RECORD_COST 3000 /* ns: of a described wait's end, and of what user space does with its record till the report is there */
 #define BRIEF_CERTAIN (1ull << 32)
 #define BRIEF_NEW_PLACE 10000000 /* ns: a thread's waits at places without a stack are described this often, on average, */
 #define BRIEF_NEW_PLACES 16 /* and so many of them at once */
@@ -94,6 +96,16 @@ static __always_inline bool is_new_place(struct sched_slot *slot, __u64 now)
 	return true;
 }
 
+/* A wait this long, ns, is told, whatever its chance was: what the CPU that ends it says now. */
+static __always_inline __u64 long_wait(void)
+{
+	struct wait_spending *spending = wait_budget ? own_spending() : 0;
+
+	if (!spending || !spending->chance || spending->chance >= BRIEF_MOST_SCARCE)
+		return BRIEF_MOST;
+	return BRIEF_MOST * BRIEF_MOST_SCARCE / spending->chance;
+}
+
 /* Whether the wait that begins now, at the habit's place, is described; its chance goes into the record. */
 static __always_inline bool choose_wait(struct sched_slot *slot, __u64 now)
 {
@@ -126,10 +138,10 @@ static __always_inline bool choose_wait(struct sched_slot *slot, __u64 now)
 	return (__u32)(random >> 16) < chance;
 }
 
-/* Waits at the habit's place took so long lately that the next one is told anyway. */
-static __always_inline bool is_long_habit(const struct sched_slot *slot)
+/* Waits at the habit's place took so long lately, ns, or a little less. */
+static __always_inline bool has_habit(const struct sched_slot *slot, __u64 ns)
 {
-	return slot->habits[slot->habit & (WAIT_HABITS - 1)] >= BRIEF_MOST;
+	return slot->habits[slot->habit & (WAIT_HABITS - 1)] >= ns;
 }
 
 /* A wait is over: what the thread expects of the next one at this place. Goes up at once and down by and by. */

@@ -137,7 +137,7 @@ static __always_inline void leave_cpu(void *context, struct sched_slot *slot, st
 		end_description(slot);
 	account_whole(slot, now - ran(task));
 	sched_leave_cpu(&slot->thread, now);
-	if (with_queued && was_queued(&slot->thread, now) && !(state & TASK_DEAD))
+	if (with_queued && was_queued(slot, now) && !(state & TASK_DEAD))
 		leave_queued(slot, now);
 	if (preempt || !state) {
 		if (slot->stack_wanted && with_stacks)
@@ -170,6 +170,10 @@ __noinline int get_cpu(struct sched_slot *slot, __u64 now)
 		return 0;
 	if (with_queued && slot->thread.active && sched_elapsed(queued_since(slot), now) >= QUEUED_WORTH)
 		end_queued(slot, now);
+	if (slot->preempted_untold) {
+		slot->queued_ns += now - slot->preempted_untold;
+		slot->preempted_untold = 0;
+	}
 	if (slot->call_returns)
 		end_reopened_call(slot, now);
 	sched_get_cpu(&slot->thread, now);
@@ -218,7 +222,7 @@ int BPF_PROG(on_waking, struct task_struct *task)
 		return 0;
 	}
 	now = bpf_ktime_get_ns();
-	if (!slot->undetailed || now - slot->wait.begin >= BRIEF_MOST)
+	if (!slot->undetailed || now - slot->wait.begin >= long_wait())
 		note_waker(slot, address_of_arguments(ctx, &slot->waking.stack), now);
 	make_active(slot, now);
 	return 0;
@@ -389,14 +393,22 @@ int on_sample(struct bpf_perf_event_data *ctx)
 		__sync_fetch_and_add(&lost.samples, 1);
 		return 0;
 	}
-	weight = sched_sample(&slot->thread, clock.criticality);
 	active = sched_active_ns(&slot->thread, now);
+	active = active > slot->thread.sampled_active ? active - slot->thread.sampled_active : 0;
+	/* Time without a CPU waits for a record of its own. */
+	if (slot->queued_ns && slot->queued_ns < active) {
+		weight = sched_sample_part(&slot->thread, clock.criticality, active - slot->queued_ns, active);
+		active -= slot->queued_ns;
+	} else {
+		weight = sched_sample(&slot->thread, clock.criticality);
+		slot->queued_ns = 0;
+	}
 	record->type = SCHED_RECORD_SAMPLE;
 	record->task = slot->task;
 	record->time = now;
 	record->criticality = weight;
-	record->active_ns = active > slot->thread.sampled_active ? active - slot->thread.sampled_active : 0;
-	slot->thread.sampled_active = active;
+	record->active_ns = active;
+	slot->thread.sampled_active += active;
 	slot->thread.sampled_running = sched_running_ns(&slot->thread, now);
 	record->stack = stack;
 	record->user_ip = user.ip;

@@ -8,6 +8,7 @@
 #include "kernel_types.h"
 #include <bpf/bpf_helpers.h>
 #include "sched_maps.h"
+#include "sched_rate.h"
 #include "sched_stack.h"
 #include "system_call_state.h"
 
@@ -21,11 +22,22 @@
 static __noinline int begin_preempted(void *context, struct sched_slot *slot, struct task_struct *task, __u64 now)
 {
 	struct user_registers user;
+	struct sched_rate *rate;
+	__u32 parts;
 
 	/* As if it blocked: others' time without a CPU is not guessed from this one's. */
 	call_blocks(slot, now);
 	if (now - slot->preempted_last < (slot->preempted_ns < PREEMPTED_SOON ? PREEMPTED_SELDOM : PREEMPTED_PERIOD))
 		return 0;
+	rate = rate_of(RATE_PREEMPTED);
+	parts = rate_scale(rate, now) / RATE_UNIT;
+	if (parts > 1 && bpf_get_prandom_u32() % parts) {
+		slot->preempted_untold = now;
+		return 0;
+	}
+	if (rate)
+		rate->records++;
+	slot->preempted_parts = parts;
 	registers_of(task, &user);
 	slot->preempted_stack = take_stack(slot->tgid, kernel_half(context), &user);
 	slot->preempted_call = open_call(slot, true);

@@ -12,6 +12,7 @@
 #include "sched_activity.h"
 #include "sched_maps.h"
 #include "sched_place.h"
+#include "sched_rate.h"
 #include "sched_slot.h"
 #include "sched_stack.h"
 #include "system_call_state.h"
@@ -22,10 +23,32 @@
 /* ns without a CPU: as many are worth a record where the stack is known. */
 #define QUEUED_WORTH 250000
 
-static __always_inline bool was_queued(const struct sched_thread *thread, __u64 now)
+/* Whether `queued` ns without a CPU, which stand for `parts` times as many, have a record of their own: what is shorter than what
+ * is worth one by chance, in proportion to that. */
+static __always_inline bool has_record(__u64 queued, __u32 parts, __u64 now)
 {
+	struct sched_rate *rate = rate_of(RATE_QUEUED);
+	__u64 worth;
+
+	if (!rate)
+		return true;
+	worth = rate_scale(rate, now) * (QUEUED_WORTH / RATE_UNIT);
+	/* What does not fit 32 bits takes longer than any run queue. */
+	if (worth > 0xffffffff)
+		worth = 0xffffffff;
+	queued *= parts;
+	if (queued < worth && bpf_get_prandom_u32() % worth >= queued)
+		return false;
+	rate->records++;
+	return true;
+}
+
+static __always_inline bool was_queued(const struct sched_slot *slot, __u64 now)
+{
+	const struct sched_thread *thread = &slot->thread;
 	__u64 active = sched_active_ns(thread, now) - thread->sampled_active;
 
+	active = active > slot->queued_ns ? active - slot->queued_ns : 0;
 	return active >= QUEUED_LEAST && (thread->running_ns - thread->sampled_running) * QUEUED_PARTS < active;
 }
 
@@ -89,15 +112,28 @@ static __always_inline __u64 queued_since(const struct sched_slot *slot)
 	return slot->preempted_since ? slot->preempted_since : slot->thread.changed;
 }
 
-/* The thread gets a CPU: again, or for the first time since its wait. */
+/* The thread gets a CPU: again, or for the first time since its wait. A record stands for what had none before it, too. */
 __noinline int end_queued(struct sched_slot *slot, __u64 now)
 {
+	__u64 stack = 0, queued;
+	__u32 parts = 1;
+
 	if (!slot)
 		return 0;
-	if (slot->preempted_since)
-		return stand_for_queued(slot, now, slot->preempted_stack, now - slot->preempted_since);
-	if (slot->thread.running_ns == slot->slice_running && slot->wait.end >= slot->thread.changed)
-		return stand_for_queued(slot, now, stack_of_wait(slot), now - slot->thread.changed);
+	if (slot->preempted_since) {
+		stack = slot->preempted_stack;
+		parts = slot->preempted_parts;
+	} else if (slot->thread.running_ns == slot->slice_running && slot->wait.end >= slot->thread.changed) {
+		stack = stack_of_wait(slot);
+	}
+	if (!stack)
+		return 0;
+	queued = now - queued_since(slot);
+	slot->queued_ns += queued;
+	if (has_record(queued, parts, now)) {
+		stand_for_queued(slot, now, stack, slot->queued_ns);
+		slot->queued_ns = 0;
+	}
 	return 0;
 }
 

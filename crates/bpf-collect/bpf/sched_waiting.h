@@ -68,9 +68,10 @@ __noinline __u32 begin_wait(struct sched_slot *slot)
 	call_blocks(slot, wait->begin);
 	wait->stack = 0;
 	find_habit(slot, registers->ip, registers->di);
-	find_place(slot, registers->ip, registers->sp, is_long_habit(slot));
+	find_place(slot, registers->ip, registers->sp, has_habit(slot, BRIEF_MOST));
 	chosen = choose_wait(slot, wait->begin);
-	if (!chosen && !is_long_habit(slot)) {
+	/* The next one is told anyway. */
+	if (!chosen && !has_habit(slot, long_wait())) {
 		slot->undetailed = 1;
 		slot->holder_slot = 0;
 		wait->holder = 0;
@@ -163,6 +164,9 @@ __noinline int end_wait(struct sched_slot *slot, __u64 now, __u64 idle, __u64 cr
 	wait = &slot->wait;
 	wait->end = now;
 	wait->idle = idle;
+	/* It stands for itself alone: told had it not been chosen. */
+	if (now - wait->begin >= long_wait())
+		wait->chance = 0;
 	wait->waker = 0;
 	wait->waker_stack = 0;
 	wait->waker_context = SCHED_WAKER_NONE;
@@ -196,7 +200,7 @@ __noinline int conclude_wait(struct sched_slot *slot, __u64 now, __u64 idle, __u
 	if (!slot || !slot->wait.begin)
 		return 0;
 	if (slot->undetailed) {
-		if (now - slot->wait.begin < BRIEF_MOST) {
+		if (now - slot->wait.begin < long_wait()) {
 			slot->wait.end = now;
 			add_brief(slot, now, idle);
 			learn_length(slot, now - slot->wait.begin);

@@ -168,6 +168,45 @@ fn queued_time_has_the_stack_from_before_it() {
     assert_eq!(told, [(77, 10), (0, 0), (78, 10), (0, 0), (77, 1), (0, 0)]);
 }
 
+/// Where many threads share a CPU, few of their waits for it have a record; those stand for all, in proportion, and a
+/// timer's samples take none of that.
+#[test]
+fn queued_time_of_many_is_told_in_part() {
+    const MS: u64 = 1_000_000;
+    const ROUNDS: u64 = 3_000;
+    let tids: Vec<u32> = (1000..1008).collect();
+    let mut kernel = followed(&tids);
+    kernel.set_with_queued(true);
+    let (mut count, mut sums) = (0, [0, 0]);
+    let mut sampled = 0;
+    for round in 0..ROUNDS {
+        let begin = (1 + 4 * round) * MS;
+        kernel.set_now(begin);
+        // Four lose their CPU for 1 ms, four elsewhere for 3 ms.
+        for index in 1..=8 {
+            kernel.switch(true, index, 0);
+            kernel.set_queued_stack(index, 0, if index <= 4 { 77 } else { 78 });
+        }
+        for index in 1..=8 {
+            kernel.set_now(begin + if index <= 4 { MS } else { 3 * MS });
+            kernel.switch(false, 0, index);
+        }
+        kernel.records(|record| {
+            if let Record::Sample(sample) = record {
+                count += 1;
+                sums[usize::from(sample.stack == 78)] += sample.active_ns;
+            }
+        });
+        kernel.sample(1);
+        kernel.records(|record| sampled += if let Record::Sample(sample) = record { sample.active_ns } else { 0 });
+    }
+    assert!((ROUNDS * 3..ROUNDS * 5).contains(&count), "{count} records of {}, a thousand a second may be", 8 * ROUNDS);
+    for (sum, truth) in sums.into_iter().zip([4 * MS * ROUNDS, 12 * MS * ROUNDS]) {
+        assert!(sum.abs_diff(truth) < truth / 20, "{sum} ns instead of {truth}");
+    }
+    assert!(sampled < 3 * MS * ROUNDS * 21 / 20, "{sampled} ns in a timer's samples of one that runs for {}", 3 * MS * ROUNDS);
+}
+
 #[test]
 fn exec_by_another_thread_exchanges_the_numbers() {
     let mut kernel = followed(&[1000, 1001]);

@@ -138,6 +138,15 @@ long mock_pop(void *value)
 	return 0;
 }
 
+/* The same numbers in each run. */
+__u32 bpf_get_prandom_u32(void)
+{
+	static __u32 random = 1;
+
+	random = random * 1664525u + 1013904223u;
+	return random >> 8 | random << 24;
+}
+
 void *bpf_task_storage_get(void *map, struct task_struct *task, void *value, __u64 flags)
 {
 	struct mock_task *mock = (struct mock_task *)task;

@@ -8,8 +8,6 @@ use super::call_stack::NO_STACK;
 use super::cause::UNKNOWN_CAUSE;
 use super::timeline::{MergeKey, RawWait, RawWaits};
 
-/// Longer waits are all told: `BRIEF_MOST` of `sched_brief.h`.
-const BRIEF_MOST_NS: u64 = 1_000_000;
 /// More different waits don't stand for others: some 5 MB.
 const MAX_SHARES: usize = 50_000;
 
@@ -56,7 +54,7 @@ impl BriefWaits {
     /// A wait that was told: with `chance` (of 2^32) it stands for others.
     pub fn meet(&mut self, record: &sched_wait, wait: &RawWait) {
         let length = wait.end - wait.begin;
-        if record.chance == 0 || length >= BRIEF_MOST_NS {
+        if record.chance == 0 {
             return;
         }
         let key = wait.key();
@@ -176,9 +174,8 @@ mod tests {
         for _ in 0..10 {
             brief.meet(&quarter, &wait(7, 2, 0, 9_000));
         }
-        // They stand for nobody: told anyway, long, another thread's.
+        // They stand for nobody: told anyway, another thread's.
         brief.meet(&sched_wait::default(), &wait(7, 3, 0, 1_000));
-        brief.meet(&quarter, &wait(7, 4, 0, 2_000_000));
         brief.meet(&quarter, &wait(8, 5, 0, 1_000));
         assert_eq!(brief.count, 1_001);
         let rows = rows(brief);

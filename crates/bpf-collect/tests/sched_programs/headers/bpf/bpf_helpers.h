@@ -37,6 +37,7 @@ struct task_struct;
 struct bpf_spin_lock;
 void *bpf_task_storage_get(void *map, struct task_struct *task, void *value, __u64 flags);
 __u64 bpf_ktime_get_ns(void);
+__u32 bpf_get_prandom_u32(void);
 struct task_struct *bpf_get_current_task_btf(void);
 long bpf_task_pt_regs(struct task_struct *task);
 void bpf_spin_lock(struct bpf_spin_lock *lock);

@@ -144,6 +144,8 @@ static __always_inline void leave_cpu(void *context, struct sched_slot *slot, st
 			leave_ready(slot, now);
 		if (!preempt && with_system_calls && system_calls_on)
 			reopen_call(slot, now);
+		/* As if it blocked: others' time without a CPU is not guessed from this one's. */
+		call_blocks(slot, now);
 		if (with_preemptions)
 			begin_preempted(context, slot, task, now);
 		return;

@@ -25,8 +25,6 @@ static __noinline int begin_preempted(void *context, struct sched_slot *slot, st
 	struct sched_rate *rate;
 	__u32 parts;
 
-	/* As if it blocked: others' time without a CPU is not guessed from this one's. */
-	call_blocks(slot, now);
 	if (now - slot->preempted_last < (slot->preempted_ns < PREEMPTED_SOON ? PREEMPTED_SELDOM : PREEMPTED_PERIOD))
 		return 0;
 	rate = rate_of(RATE_PREEMPTED);

@@ -167,8 +167,10 @@ int BPF_PROG(on_system_call, struct pt_regs *registers, long id)
 	if (is_met(state, slot)) {
 		struct system_call_sum *sum = system_call_sum_of(state, number);
 
-		if (sum->number == number && !draw(sum)) {
+		/* Whether it stands for others, or another for it. */
+		if (sum->number == number && sum->weight > 1)
 			sum->estimated = 1;
+		if (sum->number == number && !draw(sum)) {
 			state->timing = SYSTEM_CALL_COUNTED;
 			state->continued = 0;
 			state->number = number;

@@ -109,7 +109,7 @@ class Server:
     """A server under load: measured by the time the client needs for a fixed number of requests. `load` also gives the
     client's own 99th percentile of latency, in milliseconds, or nothing."""
 
-    def __init__(self, name, tool, client, start, load, stop=None, settle=0.0):
+    def __init__(self, name, tool, client, start, load, stop=None, settle=1.0):
         self.name, self.tool, self.client, self.start, self.load, self.stop, self.settle = name, tool, client, start, load, stop, settle
         self.p99 = None
 
@@ -310,7 +310,7 @@ def measured(folder, build, f):
     if shutil.which("mariadbd") and shutil.which("sysbench"):
         try:
             base = mariadb_base(folder)
-            programs.append(Server("mariadbd", "mariadbd", "sysbench", mariadb_start(base), sysbench(int(1000 * f)), settle=0.5))
+            programs.append(Server("mariadbd", "mariadbd", "sysbench", mariadb_start(base), sysbench(int(1000 * f))))
         except (RuntimeError, subprocess.CalledProcessError, OSError) as error:
             print(f"NOT RUN: mariadbd: {error}", file=sys.stderr)
     else:

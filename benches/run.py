@@ -189,7 +189,7 @@ class Bench:
         chosen = real.measured(self.folder, self.options.build, 1 if self.options.quick else self.options.size)
         fixed, fixed_cpu = self.fixed_cost()
         print("\n### Real programs, native and under `transect record` (default mode)\n")
-        print(f"Fixed cost, by `/bin/true`: {fixed * 1000:.0f} ms wall, {fixed_cpu * 1000:.0f} ms of CPU time, taken off but for servers.\n")
+        print(f"Fixed cost, by `/bin/true`: {fixed * 1000:.0f} ms wall, {fixed_cpu * 1000:.0f} ms of CPU time, taken off; the load of servers begins a second after their start.\n")
         print("| program | native, s (min / median / max) | recorded, s | wall (medians) | wall (minima) | CPU time | p99, ms, native and recorded | peak memory native, MiB | recorded | memory | `report`, s |")
         print("|---|---|---|---|---|---|---|---|---|---|---|")
         ratios, least, spent = [], [], []

@@ -172,10 +172,8 @@ __noinline int get_cpu(struct sched_slot *slot, __u64 now)
 		return 0;
 	if (with_queued && slot->thread.active && sched_elapsed(queued_since(slot), now) >= QUEUED_WORTH)
 		end_queued(slot, now);
-	if (slot->preempted_untold) {
-		slot->queued_ns += now - slot->preempted_untold;
-		slot->preempted_untold = 0;
-	}
+	if (slot->preempted_untold)
+		end_untold(slot, now);
 	if (slot->call_returns)
 		end_reopened_call(slot, now);
 	sched_get_cpu(&slot->thread, now);

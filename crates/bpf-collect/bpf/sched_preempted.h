@@ -44,6 +44,13 @@ static __noinline int begin_preempted(void *context, struct sched_slot *slot, st
 	return 0;
 }
 
+/* It has a CPU again, and no stack was taken. */
+static __always_inline void end_untold(struct sched_slot *slot, __u64 now)
+{
+	slot->queued_ns += sched_elapsed(slot->preempted_untold, now);
+	slot->preempted_untold = 0;
+}
+
 /* It has a CPU again. */
 __noinline int end_preempted(struct sched_slot *slot, __u64 now)
 {

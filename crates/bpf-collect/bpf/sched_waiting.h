@@ -260,6 +260,8 @@ SCHED_INLINE void mend_on_cpu(struct sched_slot *slot, __u64 since)
 {
 	if (!slot->thread.on_cpu_since)
 		sched_get_cpu(&slot->thread, since > slot->thread.changed ? since : slot->thread.changed);
+	if (slot->preempted_untold)
+		end_untold(slot, since);
 	if (slot->preempted_since)
 		end_preempted(slot, since > slot->preempted_since ? since : slot->preempted_since);
 }

@@ -203,6 +203,18 @@ fn one_function_is_not_said_to_be_spread() {
     assert_eq!(rows[0].place.function.as_deref(), Some("work"), "{rows:#?}");
 }
 
+/// A run of two milliseconds met by two samples: they say nothing of it.
+#[test]
+fn two_samples_are_no_finding() {
+    for stacks in [vec![seen(&["work"], 2)], vec![seen(&["main", "one"], 1), seen(&["main", "other"], 1)]] {
+        let rows = summary(&profile(&stacks));
+        assert!(
+            rows.iter().all(|row| row.kind != FindingKind::HeavyComponent && row.place.function.is_none()),
+            "{rows:#?}"
+        );
+    }
+}
+
 /// A library has less than half of the time, in many functions; of the others none comes near it.
 #[test]
 fn a_component_of_less_than_half_is_named_where_nothing_else_is() {

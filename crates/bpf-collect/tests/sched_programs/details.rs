@@ -204,7 +204,11 @@ fn queued_time_of_many_is_told_in_part() {
     for (sum, truth) in sums.into_iter().zip([4 * MS * ROUNDS, 12 * MS * ROUNDS]) {
         assert!(sum.abs_diff(truth) < truth / 20, "{sum} ns instead of {truth}");
     }
-    assert!(sampled < 3 * MS * ROUNDS * 21 / 20, "{sampled} ns in a timer's samples of one that runs for {}", 3 * MS * ROUNDS);
+    assert!(
+        sampled < 3 * MS * ROUNDS * 21 / 20,
+        "{sampled} ns in a timer's samples of one that runs for {}",
+        3 * MS * ROUNDS
+    );
 }
 
 #[test]

@@ -369,6 +369,11 @@ impl<'a> Causes<'a> {
         }
         let places = || self.view.places.iter().filter(|place| place.component == component);
         let first = places().next()?;
+        // One or two samples say nothing of a run, however short; waits are exact.
+        let seen: i64 = places().map(PlaceRow::seen).sum();
+        if seen < LEAST_OF_ONE && places().map(|place| place.running_ns).sum::<i64>() * 2 > ns {
+            return None;
+        }
         // So short a run has few samples, but they are nearly all of one function.
         let number = places().count();
         if number == 1 || first.ns as f64 >= NEARLY_ALL * ns as f64 && first.seen() >= LEAST_OF_ONE {

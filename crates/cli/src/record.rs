@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use transect_analyze::{Selection, Unmatched, View, is_hazard, unmatched};
-use transect_profile_model::Profile;
+use transect_profile_model::{LossKind, Profile};
 use transect_record::attached_flows::{self, AttachedFlowSettings};
 use transect_record::feature::FeatureSettings;
 use transect_record::machine_time::MachineTime;
@@ -14,6 +14,7 @@ use transect_record::sched::{
 };
 use transect_record::walk::WalkAfterRecording;
 use transect_record::{Options, OtherCollectors, RecordError, Recorded, Snapshot, executed_names};
+use transect_report::terminal::parts::without;
 
 use crate::arguments::{
     Collector, DEFAULT_BUDGET, RecordArguments, Recording, ReportFormat, RunArguments, TimingMode, parse_duration,
@@ -36,6 +37,9 @@ pub fn record(arguments: &RecordArguments, config: &Config) -> Result<u8, Failur
     let (folder, recorded) = keep(&arguments.recording, None, config)?;
     if !arguments.recording.quiet {
         let what = amount(&recorded.profile);
+        for loss in recorded.profile.loss.iter().filter(|loss| loss.what == LossKind::CollectorsLeftOut) {
+            output::say(&without(&loss.place, &loss.reason));
+        }
         output::say(&format!("{what} recorded; see: transect report {}", output::shell_path(&folder)));
     }
     Ok(status(&recorded))

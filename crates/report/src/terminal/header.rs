@@ -189,7 +189,7 @@ fn timing(meta: &Meta, totals: &Totals) -> String {
 fn losses(page: &mut Page, loss: &[LossRow]) {
     let left_out = |row: &&LossRow| row.what == LossKind::CollectorsLeftOut.as_str();
     for row in loss.iter().filter(left_out) {
-        let line = format!("without {}: {} (--view loss)", row.place, in_short(&row.reason));
+        let line = format!("{} (--view loss)", without(&row.place, &row.reason));
         page.wrapped(10, Role::Warning, &escape(&line));
     }
     let (role, line) = not_seen(loss);
@@ -225,6 +225,11 @@ pub fn not_seen(loss: &[LossRow]) -> (Role, String) {
         (false, 0) => (Role::Warning, format!("not seen: {} (--view loss)", unseen.join(", "))),
         (false, _) => (Role::Warning, format!("not seen: {} · {only_sums} (--view loss)", unseen.join(", "))),
     }
+}
+
+/// That there is nothing of a collector, and why.
+pub fn without(collector: &str, reason: &str) -> String {
+    format!("without {collector}: {}", in_short(reason))
 }
 
 /// What to do, if a command is all that it takes, else the first sentence: the whole reason is in the view of losses.

@@ -40,7 +40,7 @@ pub mod parts {
     pub use super::cut::{
         amount, explanation, head, in_order, kind, measured, nothing, spread, text as key_text, title,
     };
-    pub use super::header::{extent, not_seen, shell_words, status};
+    pub use super::header::{extent, not_seen, shell_words, status, without};
     pub use super::page::wrap;
     pub use super::shorten::{Kind, cut_middle, shorten, width};
     pub use super::style::Role;

@@ -58,11 +58,13 @@ export function exact(value: number | null | undefined): string {
   return value === null || value === undefined ? "unknown" : grouped.format(value);
 }
 
-/** Half the width of an interval relative to its estimate: `± 3 %`; empty where the value is exact. */
+/** Half the width of an interval relative to its estimate: `± 3 %`, at most `± > 100 %`; empty where the value is exact. */
 export function plusMinus(value: number | null, low?: number | null, high?: number | null): string {
   if (value === null || low === null || low === undefined || high === null || high === undefined) return "";
   if (value <= 0 || high <= low) return "";
   const share = (high - low) / 2 / value;
+  // Wider than that, the number says nothing; the interval is in the title.
+  if (share > 1) return "± > 100 %";
   return share < 0.001 ? "± < 0.1 %" : `± ${(share * 100).toFixed(share < 0.0995 ? 1 : 0)} %`;
 }
 

@@ -170,7 +170,7 @@ __noinline int get_cpu(struct sched_slot *slot, __u64 now)
 {
 	if (!slot)
 		return 0;
-	if (with_queued && slot->thread.active && sched_elapsed(queued_since(slot), now) >= QUEUED_WORTH)
+	if (with_queued && slot->thread.active && sched_elapsed(queued_since(slot), now) >= QUEUED_BRIEF)
 		end_queued(slot, now);
 	if (slot->preempted_untold)
 		end_untold(slot, now);
@@ -363,7 +363,7 @@ int on_sample(struct bpf_perf_event_data *ctx)
 	struct clock_reading clock;
 	struct sched_sample *record;
 	struct user_registers user;
-	__u64 now = bpf_ktime_get_ns(), weight, active, stack, *last;
+	__u64 now = bpf_ktime_get_ns(), weight, active, untold, stack, *last;
 	__u32 zero = 0;
 	bool in_kernel;
 
@@ -396,12 +396,14 @@ int on_sample(struct bpf_perf_event_data *ctx)
 	active = sched_active_ns(&slot->thread, now);
 	active = active > slot->thread.sampled_active ? active - slot->thread.sampled_active : 0;
 	/* Time without a CPU waits for a record of its own. */
-	if (slot->queued_ns && slot->queued_ns < active) {
-		weight = sched_sample_part(&slot->thread, clock.criticality, active - slot->queued_ns, active);
-		active -= slot->queued_ns;
+	untold = untold_ns(slot);
+	if (untold && untold < active) {
+		weight = sched_sample_part(&slot->thread, clock.criticality, active - untold, active);
+		active -= untold;
 	} else {
 		weight = sched_sample(&slot->thread, clock.criticality);
 		slot->queued_ns = 0;
+		slot->preempted_queued_ns = 0;
 	}
 	record->type = SCHED_RECORD_SAMPLE;
 	record->task = slot->task;

@@ -166,6 +166,7 @@ __noinline __u32 take_slot(__u64 task, __u32 application, __u32 parent)
 	slot->preempted_since = 0;
 	slot->preempted_untold = 0;
 	slot->queued_ns = 0;
+	slot->preempted_queued_ns = 0;
 	slot->preempted_last = 0;
 	slot->call_returns = 0;
 	slot->preempted_ns = 0;

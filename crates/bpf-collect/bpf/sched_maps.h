@@ -150,12 +150,12 @@ struct sched_slot {
 	 * then was without a CPU. */
 	__u64 preempted_stack, preempted_since, preempted_last, preempted_ns;
 	__u64 preempted_untold; /* since when it has been, and no stack tells where */
-	__u32 preempted_parts; /* the stack was taken by a chance of one in as many */
 	__u32 preempted_call;
 	__u32 call_returns; /* it lost its CPU between the end of a system call and user space; system_call_return.h */
 	__u32 place; /* of `wait`; sched_place.h */
 	__u32 new_place; /* no stack of it was known, and the wait is described for that */
-	__u64 queued_ns; /* without a CPU, of which no sample has told yet; sched_queued.h */
+	/* Time without a CPU of which no sample has told yet: after a wait, and after the CPU was lost; sched_queued.h. */
+	__u64 queued_ns, preempted_queued_ns;
 	__u64 places_paid; /* until then, such waits are paid for; sched_brief.h */
 	struct wait_place places[WAIT_PLACES];
 	/* Addresses of what `wait.object` describes, and its name's hash; of a datagram socket, whose peer may change, which one

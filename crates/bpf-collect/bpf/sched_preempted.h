@@ -25,17 +25,16 @@ static __noinline int begin_preempted(void *context, struct sched_slot *slot, st
 	struct sched_rate *rate;
 	__u32 parts;
 
+	slot->preempted_untold = now;
 	if (now - slot->preempted_last < (slot->preempted_ns < PREEMPTED_SOON ? PREEMPTED_SELDOM : PREEMPTED_PERIOD))
 		return 0;
 	rate = rate_of(RATE_PREEMPTED);
 	parts = rate_scale(rate, now) / RATE_UNIT;
-	if (parts > 1 && bpf_get_prandom_u32() % parts) {
-		slot->preempted_untold = now;
+	if (parts > 1 && bpf_get_prandom_u32() % parts)
 		return 0;
-	}
+	slot->preempted_untold = 0;
 	if (rate)
 		rate->records++;
-	slot->preempted_parts = parts;
 	registers_of(task, &user);
 	slot->preempted_stack = take_stack(slot->tgid, kernel_half(context), &user);
 	slot->preempted_call = open_call(slot, true);
@@ -44,10 +43,10 @@ static __noinline int begin_preempted(void *context, struct sched_slot *slot, st
 	return 0;
 }
 
-/* It has a CPU again, and no stack was taken. */
+/* It has a CPU again, and no stack was taken: the next one where it loses its CPU tells of that. */
 static __always_inline void end_untold(struct sched_slot *slot, __u64 now)
 {
-	slot->queued_ns += sched_elapsed(slot->preempted_untold, now);
+	slot->preempted_queued_ns += sched_elapsed(slot->preempted_untold, now);
 	slot->preempted_untold = 0;
 }
 

@@ -20,12 +20,14 @@
 /* ns that are worth a stack; and it ran for less than one part of it. */
 #define QUEUED_LEAST 2000000
 #define QUEUED_PARTS 4
-/* ns without a CPU: as many are worth a record where the stack is known. */
+/* ns without a CPU: as many are worth a record where the stack is known, fewer have one by chance, ... */
 #define QUEUED_WORTH 250000
+/* ... and so few are left to the next sample. */
+#define QUEUED_BRIEF 10000
 
-/* Whether `queued` ns without a CPU, which stand for `parts` times as many, have a record of their own: what is shorter than what
- * is worth one by chance, in proportion to that. */
-static __always_inline bool has_record(__u64 queued, __u32 parts, __u64 now)
+/* Whether `queued` ns without a CPU have a record of their own: what is shorter than what is worth one by chance, in proportion to its
+ * length. */
+static __always_inline bool has_record(__u64 queued, __u64 now)
 {
 	struct sched_rate *rate = rate_of(RATE_QUEUED);
 	__u64 worth;
@@ -36,11 +38,16 @@ static __always_inline bool has_record(__u64 queued, __u32 parts, __u64 now)
 	/* What does not fit 32 bits takes longer than any run queue. */
 	if (worth > 0xffffffff)
 		worth = 0xffffffff;
-	queued *= parts;
 	if (queued < worth && bpf_get_prandom_u32() % worth >= queued)
 		return false;
 	rate->records++;
 	return true;
+}
+
+/* Time without a CPU that waits for a record. */
+static __always_inline __u64 untold_ns(const struct sched_slot *slot)
+{
+	return slot->queued_ns + slot->preempted_queued_ns;
 }
 
 static __always_inline bool was_queued(const struct sched_slot *slot, __u64 now)
@@ -48,7 +55,7 @@ static __always_inline bool was_queued(const struct sched_slot *slot, __u64 now)
 	const struct sched_thread *thread = &slot->thread;
 	__u64 active = sched_active_ns(thread, now) - thread->sampled_active;
 
-	active = active > slot->queued_ns ? active - slot->queued_ns : 0;
+	active = active > untold_ns(slot) ? active - untold_ns(slot) : 0;
 	return active >= QUEUED_LEAST && (thread->running_ns - thread->sampled_running) * QUEUED_PARTS < active;
 }
 
@@ -112,27 +119,29 @@ static __always_inline __u64 queued_since(const struct sched_slot *slot)
 	return slot->preempted_since ? slot->preempted_since : slot->thread.changed;
 }
 
-/* The thread gets a CPU: again, or for the first time since its wait. A record stands for what had none before it, too. */
+/* The thread gets a CPU: again, or for the first time since its wait. A record stands for such time before it that had none, too:
+ * where a thread waits, and where it loses its CPU, are not the same places. */
 __noinline int end_queued(struct sched_slot *slot, __u64 now)
 {
-	__u64 stack = 0, queued;
-	__u32 parts = 1;
+	__u64 stack = 0, queued, *untold;
 
 	if (!slot)
 		return 0;
+	untold = &slot->queued_ns;
 	if (slot->preempted_since) {
 		stack = slot->preempted_stack;
-		parts = slot->preempted_parts;
+		untold = &slot->preempted_queued_ns;
 	} else if (slot->thread.running_ns == slot->slice_running && slot->wait.end >= slot->thread.changed) {
 		stack = stack_of_wait(slot);
 	}
 	if (!stack)
 		return 0;
 	queued = now - queued_since(slot);
-	slot->queued_ns += queued;
-	if (has_record(queued, parts, now)) {
-		stand_for_queued(slot, now, stack, slot->queued_ns);
-		slot->queued_ns = 0;
+	*untold += queued;
+	/* Stacks of lost CPUs are taken now and then, whatever the time that follows. */
+	if (has_record(slot->preempted_since ? *untold : queued, now)) {
+		stand_for_queued(slot, now, stack, *untold);
+		*untold = 0;
 	}
 	return 0;
 }

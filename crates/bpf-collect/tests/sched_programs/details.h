@@ -65,7 +65,6 @@ void kernel_set_queued_stack(__u32 index, __u64 wait, __u64 preempted)
 	slot->wait.stack = wait;
 	slot->preempted_stack = preempted;
 	slot->preempted_since = preempted ? bpf_ktime_get_ns() : 0;
-	slot->preempted_parts = 1;
 }
 
 /* The thread's last wake-up had this stack, and somebody waits for one. */

@@ -10,6 +10,9 @@ use super::timeline::{MergeKey, RawWait, RawWaits};
 
 /// More different waits don't stand for others: some 5 MB.
 const MAX_SHARES: usize = 50_000;
+/// With fewer chosen waits a thread's are taken to be divided like those of all threads at the places where it waits, too: of one or two
+/// its own would be all that it did.
+const ENOUGH: f64 = 16.0;
 
 /// What a thread's waits that were left out amount to, exactly.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -24,17 +27,24 @@ struct Sums {
 /// How many that were left out waits of one kind stand for: estimates.
 #[derive(Debug, Clone, Copy, Default)]
 struct Share {
+    /// Waits that were chosen, of which the rest is.
+    chosen: f64,
     count: f64,
     ns: f64,
     holder_gain_ns: f64,
     waker_gain_ns: f64,
 }
 
+/// Stack and cause of a wait, whosever it was.
+type Spot = (u32, u32);
+
 /// All brief waits.
 #[derive(Debug, Clone, Default)]
 pub struct BriefWaits {
     sums: HashMap<u32, Sums>,
     shares: HashMap<MergeKey, Share>,
+    /// Where a thread was told to wait, chosen or not: one of those waits by thread and place.
+    met: HashMap<(u32, Spot), MergeKey>,
     /// Waits that were summed up.
     pub count: u64,
 }
@@ -54,29 +64,51 @@ impl BriefWaits {
     /// A wait that was told: with `chance` (of 2^32) it stands for others.
     pub fn meet(&mut self, record: &sched_wait, wait: &RawWait) {
         let length = wait.end - wait.begin;
+        let key = wait.key();
+        if self.met.len() < MAX_SHARES && wait.stack != NO_STACK {
+            self.met.entry((wait.task, (wait.stack, wait.cause))).or_insert(key);
+        }
         if record.chance == 0 {
             return;
         }
-        let key = wait.key();
         if self.shares.len() >= MAX_SHARES && !self.shares.contains_key(&key) {
             return;
         }
         // Chosen with this chance, it stands for itself and so many more.
         let others = 4_294_967_296.0 / f64::from(record.chance) - 1.0;
         let share = self.shares.entry(key).or_default();
+        share.chosen += 1.0;
         share.count += others;
         share.ns += others * length as f64;
         share.holder_gain_ns += others * wait.holder_gain_ns as f64;
         share.waker_gain_ns += others * wait.waker_gain_ns as f64;
     }
 
+    /// What all threads' chosen waits stand for, by place.
+    fn by_spot(&self) -> HashMap<Spot, Share> {
+        let mut spots: HashMap<Spot, Share> = HashMap::default();
+        for ([_, stack, cause, ..], share) in &self.shares {
+            let sum = spots.entry((*stack, *cause)).or_default();
+            sum.count += share.count;
+            sum.ns += share.ns;
+        }
+        spots
+    }
+
     /// Adds all to `waits`: each thread's sums exactly, divided in proportion to what its chosen waits stand for.
     pub fn divide_into(self, waits: &mut RawWaits) {
+        let spots = self.by_spot();
         let mut shares: Vec<(MergeKey, Share)> = self.shares.into_iter().collect();
         shares.sort_unstable_by_key(|(key, _)| *key);
+        let mut met: Vec<((u32, Spot), MergeKey)> = self.met.into_iter().collect();
+        met.sort_unstable();
         for (task, sums) in self.sums {
             let first = shares.partition_point(|(key, _)| key[0] < task);
             let own = shares[first..].iter().take_while(|(key, _)| key[0] == task);
+            let first = met.partition_point(|((other, _), _)| *other < task);
+            let met = met[first..].iter().take_while(|((other, _), _)| *other == task);
+            let all = met.filter_map(|((_, spot), key)| Some((*key, *spots.get(spot)?)));
+            let own = blended(own.copied().collect(), all.collect(), sums.count as f64);
             let unknown = RawWait {
                 task,
                 stack: NO_STACK,
@@ -92,7 +124,7 @@ impl BriefWaits {
                 waker_gain_ns: 0,
             };
             let (all_count, all_ns) =
-                own.clone().fold((0.0, 0.0), |all, (_, share)| (all.0 + share.count, all.1 + share.ns));
+                own.iter().fold((0.0, 0.0), |all, (_, share)| (all.0 + share.count, all.1 + share.ns));
             if all_count <= 0.0 || all_ns <= 0.0 {
                 waits.add_sum(RawWait { idle_ns: sums.idle_ns, ..unknown }, sums.count, sums.ns);
                 continue;
@@ -100,7 +132,7 @@ impl BriefWaits {
             // Whole numbers that add up: each row gets what the rows up to it should have, less what they got.
             let (mut count_so_far, mut ns_so_far) = (0.0, 0.0);
             let mut given = Sums::default();
-            for (key, share) in own {
+            for (key, share) in &own {
                 count_so_far += share.count;
                 ns_so_far += share.ns;
                 let part = |whole: u64, ratio: f64, given: u64| {
@@ -129,6 +161,30 @@ impl BriefWaits {
             }
         }
     }
+}
+
+/// A thread's own shares, with those of `all` threads in their stead as far as its own are few.
+fn blended(own: Vec<(MergeKey, Share)>, all: Vec<(MergeKey, Share)>, count: f64) -> Vec<(MergeKey, Share)> {
+    let sum =
+        |shares: &[(MergeKey, Share)], of: fn(&Share) -> f64| shares.iter().map(|(_, share)| of(share)).sum::<f64>();
+    let known = (sum(&own, |share| share.chosen) / ENOUGH).min(1.0);
+    let (own_count, all_count) = (sum(&own, |share| share.count), sum(&all, |share| share.count));
+    if known >= 1.0 || all_count <= 0.0 {
+        return own;
+    }
+    let mut sums: HashMap<MergeKey, Share> = HashMap::default();
+    for (shares, part) in [(own, known / own_count.max(1.0)), (all, (1.0 - known) / all_count)] {
+        for (key, share) in shares {
+            let sum = sums.entry(key).or_default();
+            sum.count += share.count * part * count;
+            sum.ns += share.ns * part * count;
+            sum.holder_gain_ns += share.holder_gain_ns * part * count;
+            sum.waker_gain_ns += share.waker_gain_ns * part * count;
+        }
+    }
+    let mut sums: Vec<_> = sums.into_iter().collect();
+    sums.sort_unstable_by_key(|(key, _)| *key);
+    sums
 }
 
 #[cfg(test)]
@@ -185,6 +241,31 @@ mod tests {
         assert_eq!((of(1).ns, of(2).ns), (2_500_000, 7_500_001));
         assert_eq!(of(1).wait.idle_ns + of(2).wait.idle_ns, 2_002);
         assert_eq!((of(1).wait.begin, of(1).wait.end, of(1).wait.stack, of(1).wait.waker), (1_000, 9_090, 3, 3));
+    }
+
+    /// One that was chosen by chance in a thread, where others show how its waits divide.
+    #[test]
+    fn few_chosen_ones_are_no_measure() {
+        let mut brief = BriefWaits::default();
+        for task in [7, 8] {
+            brief.add(&sched_brief { task, begin: 0, end: 1, count: 1_000, ns: 10_000_000, ..Default::default() });
+            // Both are told of once at each place, whatever the chance.
+            for cause in [1, 2] {
+                brief.meet(&sched_wait::default(), &wait(task, cause, 0, 9_000));
+            }
+        }
+        let quarter = sched_wait { chance: 1 << 30, ..Default::default() };
+        brief.meet(&quarter, &wait(7, 2, 0, 100));
+        for _ in 0..990 {
+            brief.meet(&quarter, &wait(8, 1, 0, 10_000));
+        }
+        brief.meet(&quarter, &wait(8, 2, 0, 100));
+        let rows = rows(brief);
+        let of = |task, cause| rows.iter().find(|row| (row.wait.task, row.wait.cause) == (task, cause)).unwrap();
+        assert!(of(7, 1).count > 900 && of(7, 1).ns > 9_900_000, "{:?}", of(7, 1));
+        assert!(of(7, 2).ns < 100_000, "{:?}", of(7, 2));
+        assert_eq!(rows.iter().map(|row| row.ns).sum::<u64>(), 20_000_000);
+        assert_eq!(rows.iter().map(|row| row.count).sum::<u64>(), 2_000);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use rustc_hash::FxHashMap as HashMap;
 use transect_bpf_collect::record::{sched_wait, waker_context};
 use transect_profile_model::WaitKind;
 
-use super::kind::{Blocked, Call, KernelWait, NUMBER_FUTEX, UserWait, locks_with_inheritance};
+use super::kind::{Blocked, Call, KernelWait, MAKES_FILE, NUMBER_FUTEX, UserWait, locks_with_inheritance, open_flags};
 use super::object::{NO_OBJECT, ObjectNumber, Objects, RawObject};
 
 /// Number of a [`Cause`] in [`Causes`].
@@ -83,7 +83,11 @@ impl Cause {
             };
             [1, second as u32, value, u32::from(fourth != 0)]
         } else {
-            [u32::from(first != 0), u32::from(second != 0), 0, 0]
+            let mut rest = [u32::from(first != 0), u32::from(second != 0), 0, 0];
+            if let Some(place) = open_flags(wait.system_call) {
+                rest[place] = wait.arguments[place] as u32 & MAKES_FILE;
+            }
+            rest
         };
         let system_call = i32::try_from(wait.system_call).unwrap_or(-2);
         let (object_type, held, timed_out) = (wait.object.r#type, wait.held != 0, is_timed_out(wait));

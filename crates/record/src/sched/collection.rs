@@ -23,7 +23,7 @@ use super::kind::Call;
 use super::mapped_file::MappedFiles;
 use super::mapping_log::MappingLog;
 use super::module::ReadFiles;
-use super::object::{ObjectNumber, Objects};
+use super::object::{NO_OBJECT, ObjectNumber, Objects};
 use super::place::{Place, PlaceId, Places};
 use super::processes::Processes;
 use super::read_ahead::ReadAhead;
@@ -311,7 +311,8 @@ impl Collection {
     }
 
     fn wait(&mut self, record: &sched_wait) {
-        let object = self.object(record);
+        // One that is stopped waits for nothing that its call names.
+        let object = if record.held != 0 { NO_OBJECT } else { self.object(record) };
         let g = &mut self.gathered;
         let cause = g.causes.number(record, object);
         let stack = g.stacks.number(record.stack);

@@ -13,7 +13,7 @@ use rustc_hash::FxHashMap;
 use transect_profile_model::WaitKind;
 
 use super::facts::Facts;
-use super::words::{brief, percent, time};
+use super::words::{brief, count, percent, time};
 use super::{Confidence, FindingKind, FindingRow, Place, critical, runtime};
 use crate::criticality::{
     CONTENTION, GO_MONITOR, GO_SCHEDULER, LibraryCallRow, PlaceRow, is_root, public_name, unplaced_group,
@@ -58,6 +58,10 @@ const READS: [&str; 6] = ["read", "readv", "recv", "recvfrom", "recvmsg", "splic
 const DRAINED_PART: f64 = 0.2;
 /// Shares of two that take turns which differ by less than this part are alike.
 const ALIKE: f64 = 0.1;
+/// So many sleeps at one place are a loop that looks for something, ...
+const POLLS: i64 = 100;
+/// ... where they take this part of the run.
+const POLLING_PART: f64 = 0.5;
 /// Percent by which two sums of the same time may differ.
 const ROUNDING: f64 = 0.01;
 /// Threads that are active at once, below which nothing else sets the pace.
@@ -230,11 +234,33 @@ impl<'a> Causes<'a> {
         let Some(saved) = critical::prediction(self.view, function, f64::INFINITY) else { return };
         let most = saved.saving_high * 100.0;
         let Some(saves) = row.saves_percent.filter(|&saves| saves > most) else { return };
+        // Its sleeps, which a replay leaves as many as they were, may end with what this does.
+        if let Some(poll) = self.polling(function).filter(|_| works) {
+            let each = time(poll.ns / poll.count.max(1));
+            row.evidence += &format!(
+                "; meanwhile {} sleeps {} times for {each}: if it looks for this to be done, that ends, too",
+                poll.group,
+                count(poll.count)
+            );
+            return;
+        }
         row.saves_percent = Some(most);
         if saves - most >= LEAST_PERCENT {
             row.evidence += &format!("; others set the pace meanwhile: without it {} at most (what-if)", percent(most));
             row.evidence += &critical::beside_others(self.view);
         }
+    }
+
+    /// A thread that sleeps again and again for most of the run, elsewhere than in this function: it may look for what others do.
+    fn polling(&self, function: &str) -> Option<&'a CriticalWaitRow> {
+        let is_poll = |row: &&CriticalWaitRow| {
+            row.kind == WaitKind::Sleep
+                && row.threads == 1
+                && row.count >= POLLS
+                && row.ns as f64 >= POLLING_PART * self.view.run_ns() as f64
+                && !row.stack.iter().any(|on| on == function)
+        };
+        self.view.waits.iter().find(is_poll)
     }
 
     /// A sleep of a program whose threads wait for a lock: what sets the pace is done under that.

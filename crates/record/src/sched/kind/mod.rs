@@ -5,6 +5,7 @@ mod kernel_function;
 mod system_call;
 mod user_function;
 
+use rustix::fs::OFlags;
 use transect_bpf_collect::record::object_type;
 use transect_profile_model::WaitKind;
 
@@ -31,6 +32,18 @@ pub struct Blocked<'a> {
     pub user: Option<UserWait>,
     /// What the kernel half of its stack tells.
     pub kernel: Option<KernelWait>,
+}
+
+/// Flags of open with which the file is made or emptied.
+pub const MAKES_FILE: u32 = OFlags::CREATE.union(OFlags::TRUNC).bits();
+
+/// Which argument of a call that opens has its flags: open's second, openat's third; openat2's are in memory.
+pub fn open_flags(system_call: i64) -> Option<usize> {
+    match system_call {
+        2 => Some(1),
+        257 => Some(2),
+        _ => None,
+    }
 }
 
 /// The kind of the wait.
@@ -64,6 +77,12 @@ fn told_by_call(call: Call, blocked: &Blocked<'_>) -> WaitKind {
     match call {
         Call::Read => of_object(blocked, WaitKind::FileRead),
         Call::Write | Call::Close => of_object(blocked, WaitKind::FileWrite),
+        // It is made or emptied: what the disk does then is no reading.
+        Call::Open
+            if open_flags(blocked.system_call).is_some_and(|at| blocked.arguments[at] as u32 & MAKES_FILE != 0) =>
+        {
+            WaitKind::FileWrite
+        }
         Call::Open | Call::ReadName => WaitKind::FileRead,
         Call::WriteName => WaitKind::FileWrite,
         Call::Sync => WaitKind::FileSync,

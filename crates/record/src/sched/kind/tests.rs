@@ -167,6 +167,11 @@ fn reading_and_writing_depend_on_what_is_read() {
         |system_call, object, object_name| kind(&Blocked { system_call, object, object_name, ..Default::default() });
     assert_eq!(of(0, object_type::FILE, "data"), WaitKind::FileRead);
     assert_eq!(of(17, object_type::FILE, "data"), WaitKind::FileRead);
+    let open = |system_call, arguments| kind(&Blocked { system_call, arguments, ..Default::default() });
+    for (call, flags) in [(2, [1, 0o1101, 0o644, 0]), (257, [0, 1, 0o100, 0o644])] {
+        assert_eq!(open(call, flags), WaitKind::FileWrite);
+    }
+    assert_eq!((open(2, [1, 0, 0o777, 0]), open(257, [0, 0o777, 0, 0])), (WaitKind::FileRead, WaitKind::FileRead));
     assert_eq!(of(1, object_type::FILE, "data"), WaitKind::FileWrite);
     assert_eq!(of(74, object_type::FILE, "wal"), WaitKind::FileSync);
     assert_eq!(of(0, object_type::PIPE, ""), WaitKind::Pipe);

@@ -249,7 +249,7 @@ mod tests {
         let mut brief = BriefWaits::default();
         for task in [7, 8] {
             brief.add(&sched_brief { task, begin: 0, end: 1, count: 1_000, ns: 10_000_000, ..Default::default() });
-            // Both are told of once at each place, whatever the chance.
+            // Each describes one wait at each place, whatever the chance.
             for cause in [1, 2] {
                 brief.meet(&sched_wait::default(), &wait(task, cause, 0, 9_000));
             }

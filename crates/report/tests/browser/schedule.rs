@@ -61,6 +61,17 @@ fn key(page: &mut Page, selector: &str, key: &str) {
     settle(page);
 }
 
+/// Not that of the recording, which begins before the first thread and ends after the last.
+#[test]
+fn browser_shows_the_wall_time_of_the_terminal() {
+    let mut report = report(100, 6);
+    report["wall_ns"] = json!(4_250_000_000_i64);
+    report["meta"]["wall_ns"] = json!(6_000_000_000_i64);
+    let Some(mut page) = open("wall-time", &report) else { return };
+    let fact = "[...document.querySelectorAll('.fact')].map(fact => fact.textContent).find(text => text.startsWith('Wall time'))";
+    assert_eq!(page.eval(fact), json!("Wall time4.25 s"));
+}
+
 #[test]
 fn browser_shows_a_schedule() {
     let report = report(40_000, 6);

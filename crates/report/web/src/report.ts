@@ -518,6 +518,7 @@ export function embeddedReport(): Report {
   const data = JSON.parse(text) as Partial<Report>;
   return {
     meta: data.meta ?? {},
+    ...(data.wall_ns === undefined ? {} : { wall_ns: data.wall_ns }),
     summary: data.summary ?? [],
     components: data.components ?? [],
     flows: data.flows ?? [],

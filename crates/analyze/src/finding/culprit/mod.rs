@@ -60,8 +60,10 @@ const DRAINED_PART: f64 = 0.2;
 const ALIKE: f64 = 0.1;
 /// So many sleeps at one place are a loop that looks for something, ...
 const POLLS: i64 = 100;
-/// ... where they take this part of the run.
+/// ... where they take this part of the run ...
 const POLLING_PART: f64 = 0.5;
+/// ... and are no longer than this each, ns: longer ones set a pace of their own.
+const POLL_NS: i64 = 2_000_000;
 /// Percent by which two sums of the same time may differ.
 const ROUNDING: f64 = 0.01;
 /// Threads that are active at once, below which nothing else sets the pace.
@@ -257,6 +259,7 @@ impl<'a> Causes<'a> {
             row.kind == WaitKind::Sleep
                 && row.threads == 1
                 && row.count >= POLLS
+                && row.ns <= row.count * POLL_NS
                 && row.ns as f64 >= POLLING_PART * self.view.run_ns() as f64
                 && !row.stack.iter().any(|on| on == function)
         };

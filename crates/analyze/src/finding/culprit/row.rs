@@ -57,7 +57,8 @@ impl<'a> Causes<'a> {
         let callee = place.callees.first().filter(|callee| callee.ns as f64 >= NAMED_CALLEE * whole as f64);
         let stands_for = callee.filter(|callee| callee.ns as f64 >= MAIN_CALLEE * place.ns as f64);
         let api = callee.map(|callee| callee.function.as_str());
-        let few = !waits && place.seen() < FEW_SAMPLES;
+        // Samples of a loop that waits are as good as others to tell its share.
+        let few = !waits && place.seen() + place.spin_samples < FEW_SAMPLES;
         let said = if few { about } else { percent };
         let at = Self::at(&place.function, place);
         let finding = match (stands_for, waits.then(|| place.waiting.first()).flatten()) {

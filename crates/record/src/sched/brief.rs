@@ -43,8 +43,8 @@ type Spot = (u32, u32);
 pub struct BriefWaits {
     sums: HashMap<u32, Sums>,
     shares: HashMap<MergeKey, Share>,
-    /// Where a thread was told to wait, chosen or not: one of those waits by thread and place.
-    met: HashMap<(u32, Spot), MergeKey>,
+    /// How often a thread was told to wait so, chosen or not.
+    met: HashMap<MergeKey, f64>,
     /// Waits that were summed up.
     pub count: u64,
 }
@@ -66,7 +66,7 @@ impl BriefWaits {
         let length = wait.end - wait.begin;
         let key = wait.key();
         if self.met.len() < MAX_SHARES && wait.stack != NO_STACK {
-            self.met.entry((wait.task, (wait.stack, wait.cause))).or_insert(key);
+            *self.met.entry(key).or_default() += 1.0;
         }
         if record.chance == 0 {
             return;
@@ -87,8 +87,8 @@ impl BriefWaits {
     /// What all threads' chosen waits stand for, by place.
     fn by_spot(&self) -> HashMap<Spot, Share> {
         let mut spots: HashMap<Spot, Share> = HashMap::default();
-        for ([_, stack, cause, ..], share) in &self.shares {
-            let sum = spots.entry((*stack, *cause)).or_default();
+        for (key, share) in &self.shares {
+            let sum = spots.entry(spot(key)).or_default();
             sum.count += share.count;
             sum.ns += share.ns;
         }
@@ -100,15 +100,15 @@ impl BriefWaits {
         let spots = self.by_spot();
         let mut shares: Vec<(MergeKey, Share)> = self.shares.into_iter().collect();
         shares.sort_unstable_by_key(|(key, _)| *key);
-        let mut met: Vec<((u32, Spot), MergeKey)> = self.met.into_iter().collect();
-        met.sort_unstable();
+        let mut met: Vec<(MergeKey, f64)> = self.met.into_iter().collect();
+        met.sort_unstable_by_key(|(key, _)| *key);
         for (task, sums) in self.sums {
             let first = shares.partition_point(|(key, _)| key[0] < task);
             let own = shares[first..].iter().take_while(|(key, _)| key[0] == task);
-            let first = met.partition_point(|((other, _), _)| *other < task);
-            let met = met[first..].iter().take_while(|((other, _), _)| *other == task);
-            let all = met.filter_map(|((_, spot), key)| Some((*key, *spots.get(spot)?)));
-            let own = blended(own.copied().collect(), all.collect(), sums.count as f64);
+            let first = met.partition_point(|(key, _)| key[0] < task);
+            let length = met[first..].partition_point(|(key, _)| key[0] == task);
+            let all = like_all(&met[first..first + length], &spots);
+            let own = blended(own.copied().collect(), all, sums.count as f64);
             let unknown = RawWait {
                 task,
                 stack: NO_STACK,
@@ -161,6 +161,23 @@ impl BriefWaits {
             }
         }
     }
+}
+
+fn spot([_, stack, cause, ..]: &MergeKey) -> Spot {
+    (*stack, *cause)
+}
+
+/// The places of all threads where this one waits, each divided as its waits there that were told are among holders and wakers.
+fn like_all(met: &[(MergeKey, f64)], spots: &HashMap<Spot, Share>) -> Vec<(MergeKey, Share)> {
+    let mut told: HashMap<Spot, f64> = HashMap::default();
+    for (key, count) in met {
+        *told.entry(spot(key)).or_default() += count;
+    }
+    let part = |(key, count): &(MergeKey, f64)| {
+        let (share, part) = (spots.get(&spot(key))?, count / told[&spot(key)]);
+        Some((*key, Share { count: share.count * part, ns: share.ns * part, ..Share::default() }))
+    };
+    met.iter().filter_map(part).collect()
 }
 
 /// A thread's own shares, with those of `all` threads in their stead as far as its own are few.

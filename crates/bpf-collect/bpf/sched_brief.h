@@ -5,7 +5,7 @@
  *
  * The chance follows what describing took, and grows with the length that the thread's waits of this place had lately:
  * those that matter are described, and what turns out to be long is told anyway, with the last stack of its place. What is long grows
- * where long waits alone take more than they may: with 80 threads in a queue each of 100,000 waits a second is long. Who holds a lock is
+ * where long waits alone take several times what they may: with 80 threads in a queue each of 100,000 waits a second is long. Who holds a lock is
  * known at the beginning only, so where waits are long as a rule one that was not chosen has all but its stack, and that of its place.
  *
  * A wait where the thread has not been lately is described whatever the others cost: it may be the only one there, and long,
@@ -21,7 +21,8 @@
 
 #define BRIEF_WINDOW 20000000 /* ns: the chance is set anew after this time, or when twice the budget is spent */
 #define BRIEF_MOST 1000000 /* ns: a wait this long is told, whatever the chance was, ... */
-#define BRIEF_MOST_SCARCE (1ull << 22) /* ... and below this chance one that is longer by the same ratio */
+#define BRIEF_PASSED 5 /* ... and one that is longer by up to BRIEF_MOST_SHIFT while that takes so many times what it may */
+#define BRIEF_MOST_SHIFT 6
 #define BRIEF_UNIT_SHIFT 14 /* a wait expected to take 2^this ns has twice the chance of one of no length */
 #define BRIEF_RECORD_COST 3000 /* ns: of a described wait's end, and of what user space does with its record till the report is there */
 #define BRIEF_CERTAIN (1ull << 32)
@@ -35,6 +36,7 @@ struct wait_spending {
 	__u64 spent; /* ns in the window */
 	__u64 chance; /* of a wait of no length, of 2^32; 0 is not set yet: certainty */
 	__u64 random;
+	__u64 longer; /* BRIEF_MOST, shifted by this, is long */
 };
 
 struct {
@@ -67,6 +69,10 @@ static __always_inline void set_chance(struct wait_spending *spending, __u64 len
 	__u64 chance = spending->chance ? spending->chance : BRIEF_CERTAIN;
 
 	may = may * wait_budget / 1000000000;
+	if (spending->spent > BRIEF_PASSED * may)
+		spending->longer += spending->longer < BRIEF_MOST_SHIFT;
+	else if (spending->spent * 2 < BRIEF_PASSED * may)
+		spending->longer -= spending->longer > 0;
 	if (spending->spent * 4 <= may) {
 		chance *= 4;
 	} else {
@@ -101,9 +107,7 @@ static __always_inline __u64 long_wait(void)
 {
 	struct wait_spending *spending = wait_budget ? own_spending() : 0;
 
-	if (!spending || !spending->chance || spending->chance >= BRIEF_MOST_SCARCE)
-		return BRIEF_MOST;
-	return BRIEF_MOST * BRIEF_MOST_SCARCE / spending->chance;
+	return spending ? (__u64)BRIEF_MOST << (spending->longer & 7) : BRIEF_MOST;
 }
 
 /* Whether the wait that begins now, at the habit's place, is described; its chance goes into the record. */

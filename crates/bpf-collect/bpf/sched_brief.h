@@ -21,7 +21,7 @@
 
 #define BRIEF_WINDOW 20000000 /* ns: the chance is set anew after this time, or when twice the budget is spent */
 #define BRIEF_MOST 1000000 /* ns: a wait this long is told, whatever the chance was, ... */
-#define BRIEF_PASSED 5 /* ... and one that is longer by up to BRIEF_MOST_SHIFT while that takes so many times what it may */
+#define BRIEF_PASSED 5 /* ... and one that is longer by up to BRIEF_MOST_SHIFT while that takes more than this factor of what it may */
 #define BRIEF_MOST_SHIFT 6
 #define BRIEF_UNIT_SHIFT 14 /* a wait expected to take 2^this ns has twice the chance of one of no length */
 #define BRIEF_RECORD_COST 3000 /* ns: of a described wait's end, and of what user space does with its record till the report is there */

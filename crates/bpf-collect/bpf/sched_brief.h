@@ -107,6 +107,7 @@ static __always_inline __u64 long_wait(void)
 {
 	struct wait_spending *spending = wait_budget ? own_spending() : 0;
 
+	/* For the verifier: a bound of the shift. */
 	return spending ? (__u64)BRIEF_MOST << (spending->longer & 7) : BRIEF_MOST;
 }
 

@@ -21,7 +21,6 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, ".."))
 from harness.results import Results  # noqa: E402
 
-ARENA = "memfd:transect-arena"
 THREADS = 4
 
 
@@ -86,6 +85,22 @@ class Program:
         return [] if status == 3 else [f"ended with {status}"]
 
 
+def hooked(pid):
+    """Whether a word in the program's own data leads to stubs of ours."""
+    with open(f"/proc/{pid}/maps") as file:
+        rows = [line.split(None, 5) for line in file]
+    ranges = [(*(int(end, 16) for end in row[0].split("-")), row[1], row[5].strip() if len(row) > 5 else "") for row in rows]
+    stubs = [(start, end) for start, end, rights, path in ranges if "x" in rights and not path]
+    own = [(start, end) for start, end, rights, path in ranges if "x" not in rights and path == os.readlink(f"/proc/{pid}/exe")]
+    with open(f"/proc/{pid}/mem", "rb") as memory:
+        for start, end in own if stubs else []:
+            memory.seek(start)
+            words = memoryview(memory.read(end - start)).cast("Q")
+            if any(low <= word < high for word in words for low, high in stubs):
+                return True
+    return False
+
+
 class Recording:
     def __init__(self, options, program, folder, collect="flow", *more, beside=()):
         self.profile = os.path.join(folder, f"profile-{program.pid}-{time.monotonic_ns()}")
@@ -95,11 +110,10 @@ class Recording:
         self.process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def begun(self):
-        """Waits until slots lead to us: the guard has been started, the last thing before."""
+        """Waits until slots lead to us, which is the last thing that a recorder does before it counts."""
         end = time.monotonic() + 60
         while time.monotonic() < end and self.process.poll() is None:
-            if all(ARENA in open(f"/proc/{pid}/maps").read() for pid in self.pids):
-                time.sleep(0.5)
+            if all(hooked(pid) for pid in self.pids):
                 return self
             time.sleep(0.01)
         raise RuntimeError(f"never began: {self.process.communicate(timeout=10)}")

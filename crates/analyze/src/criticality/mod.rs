@@ -8,6 +8,7 @@ mod apportion;
 mod awaited;
 mod call_path;
 mod contention;
+mod crowd;
 mod function;
 mod graph;
 mod holder;

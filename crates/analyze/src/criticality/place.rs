@@ -8,6 +8,7 @@ use transect_profile_model::{FrameId, Origin, SchedSample, SchedWait, WaitKind};
 
 use super::Source;
 use super::call_path::{FunctionId, InliningId, LibraryCall, NOT_INLINED, PathId, StackFacts};
+use super::crowd;
 use super::idle_owner;
 use super::meanwhile::Idle;
 use super::part::{Parts, frame_of};
@@ -35,8 +36,9 @@ pub struct PlaceRow {
     pub file: String,
     /// The line, 0 if unknown.
     pub line: i32,
-    /// Criticality with spinning left out, and idle time, ns. Adds up over all places to the elapsed time, less what servers
-    /// waited for requests, and less what threads queued for a CPU that had nothing to do.
+    /// Criticality with spinning left out, and idle time, ns; while there are more threads than CPUs the time is that of those
+    /// on a CPU. Adds up over all places to the elapsed time, less what servers waited for requests, and less what threads
+    /// queued for a CPU that had nothing to do.
     pub ns: i64,
     /// Of it criticality, ns.
     pub running_ns: i64,
@@ -322,17 +324,16 @@ struct Sums<'a> {
 fn gather<'a>(source: &'a Source<'_>, part: impl Fn(FunctionId, InliningId) -> (FunctionId, usize)) -> Sums<'a> {
     let mut sums: FxHashMap<(FunctionId, usize), Sum> = FxHashMap::default();
     let mut calls: FxHashMap<LibraryCall, Sum> = FxHashMap::default();
-    for (row, sample) in source.tables.samples.iter().enumerate() {
-        let corrected_ns = source.correction.own_ns(row);
+    for (sample, own_ns) in source.tables.samples.iter().zip(crowd::own_ns(source)) {
         let Some(facts) = source.paths.stack(sample.stack).filter(|facts| !facts.preparing) else { continue };
         if source.is_idle(sample, facts.path) {
             continue;
         }
         let Some(place) = source.paths.place(facts.path) else { continue };
         let key = part(place, facts.inlining);
-        sums.entry(key).or_default().add_sample(source, facts, None, sample, corrected_ns);
+        sums.entry(key).or_default().add_sample(source, facts, None, sample, own_ns);
         if let Some(call) = source.paths.library_call(facts.path) {
-            calls.entry(call).or_default().add_sample(source, facts, Some(call), sample, corrected_ns);
+            calls.entry(call).or_default().add_sample(source, facts, Some(call), sample, own_ns);
         }
     }
     let others = idle_owner::others(source.tables, source.session.estimate);

@@ -1,6 +1,7 @@
 //! Which part of each piece of work a path is.
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
+use transect_profile_model::{Origin, SchedSample};
 
 use super::super::Source;
 use super::super::call_path::{FunctionId, PathId};
@@ -225,6 +226,11 @@ fn masks(source: &Source<'_>, codes: &[Code]) -> Vec<u32> {
     (0..source.tables.stacks.len() as u32).map(mask).collect()
 }
 
+/// Whether a sample is of a thread on a CPU.
+fn takes_cpu(sample: &SchedSample) -> bool {
+    sample.origin == Origin::Sample && sample.active_ns > 0
+}
+
 /// Shares by thread and class of the number of active threads, from the sums of samples: by the active time that they stand
 /// for, as their rate changes.
 struct Priors {
@@ -241,15 +247,24 @@ impl Priors {
         bits: &dyn Fn(u32) -> I,
     ) -> Self {
         let mut priors = Self { width, by_class: FxHashMap::default(), by_task: FxHashMap::default() };
+        let samples = &source.tables.samples;
+        let timed: FxHashSet<u32> =
+            samples.iter().filter(|sample| takes_cpu(sample)).map(|sample| sample.task).collect();
+        // A queue behind threads of the program tells nothing of what takes CPU time; one that others caused goes with its place.
+        let weight = |sample: &SchedSample| match takes_cpu(sample) || !timed.contains(&sample.task) {
+            true => sample.active_ns as f32,
+            false => sample.active_ns as f32 * source.contention.of_queue as f32,
+        };
         // One that stands for no time tells nothing of it.
-        for sample in source.tables.samples.iter().filter(|sample| sample.samples > 0 && sample.active_ns > 0) {
+        for sample in samples.iter().filter(|sample| sample.samples > 0 && weight(sample) > 0.0) {
+            let weight = weight(sample);
             let mask = masks.get(sample.stack as usize).copied().unwrap_or(0);
             let by_class = priors.by_class.entry((sample.task, class(sample.n)));
             let by_class = by_class.or_insert_with(|| vec![0.0; width + 1]);
             let by_task = priors.by_task.entry(sample.task).or_insert_with(|| vec![0.0; width + 1]);
             for sums in [by_class, by_task] {
-                bits(mask).for_each(|bit| sums[bit] += sample.active_ns as f32);
-                sums[width] += sample.active_ns as f32;
+                bits(mask).for_each(|bit| sums[bit] += weight);
+                sums[width] += weight;
             }
         }
         priors

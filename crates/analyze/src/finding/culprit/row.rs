@@ -174,11 +174,16 @@ impl<'a> Causes<'a> {
             };
             evidence.push(format!("in {} {of}, of which one runs at a time", count(number as i64)));
         }
-        let is_held =
-            |lock: &&Lock<'_>| lock.code == Some(&place.function) && self.weight(lock.critical_ns) >= LEAST_PERCENT;
+        // What others wait while a holder sleeps is the sleep's.
+        let weight = |lock: &Lock<'_>| self.weight(if waits { lock.ns } else { lock.critical_ns });
+        let is_held = |lock: &&Lock<'_>| lock.code == Some(&place.function) && weight(lock) >= LEAST_PERCENT;
         let held = locks.iter().find(is_held);
         if let Some(lock) = held {
-            evidence.push(format!("others wait {} for {}", time(lock.ns), critical::named(lock.kind, lock.object)));
+            let (waited, named) = (time(lock.ns), critical::named(lock.kind, lock.object));
+            evidence.push(match waits {
+                true => format!("it holds {named}, for which others wait {waited}"),
+                false => format!("others wait {waited} for {named}"),
+            });
         }
         let with_lock = held.filter(|_| !waits).map(|lock| self.without_lock(lock)).filter(|&saves| saves > share);
         if let Some(saves) = with_lock.filter(|saves| saves - share >= 1.0) {

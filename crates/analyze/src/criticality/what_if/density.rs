@@ -251,9 +251,10 @@ impl Priors {
         let timed: FxHashSet<u32> =
             samples.iter().filter(|sample| takes_cpu(sample)).map(|sample| sample.task).collect();
         // A queue behind threads of the program tells nothing of what takes CPU time; one that others caused goes with its place.
-        let weight = |sample: &SchedSample| match takes_cpu(sample) || !timed.contains(&sample.task) {
-            true => sample.active_ns as f32,
-            false => sample.active_ns as f32 * source.contention.of_queue as f32,
+        let weight = |sample: &SchedSample| {
+            let behind_own = i64::from(sample.n) > source.session.cpus && timed.contains(&sample.task);
+            let part = if takes_cpu(sample) || !behind_own { 1.0 } else { source.contention.of_queue };
+            sample.active_ns as f32 * part as f32
         };
         // One that stands for no time tells nothing of it.
         for sample in samples.iter().filter(|sample| sample.samples > 0 && weight(sample) > 0.0) {

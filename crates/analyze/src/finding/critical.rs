@@ -351,7 +351,7 @@ pub(super) fn crowded(view: &CriticalityView, at_locks_ns: i64) -> Option<Findin
             time(view.run_ns()),
         ),
         view: "criticality".to_owned(),
-        next: "Run fewer threads, or give the program more CPUs: --view criticality".to_owned(),
+        next: "Give the program more CPUs, or do less in what takes them: --view criticality".to_owned(),
         kind: FindingKind::Oversubscription,
         percent: share(view, critical),
         saves_percent: Some(share(view, critical)),

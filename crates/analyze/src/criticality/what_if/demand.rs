@@ -55,6 +55,23 @@ pub(super) fn measure(trace: &mut Trace, source: &Source<'_>, timelines: &Timeli
         }
         piece.pause = ((piece.end_ns - piece.start_ns) as f64 * merged) as f32;
     }
+    trace.pieces.chunk_by_mut(|a, b| a.task == b.task).for_each(|pieces| fit(pieces, source));
+}
+
+/// Fits the demand of one thread's pieces to the CPU time that it had of the time for which it was active; the rest is lag.
+fn fit(pieces: &mut [Piece], source: &Source<'_>) {
+    let task = &source.tables.tasks[pieces[0].task as usize];
+    let active = |piece: &Piece| (piece.end_ns - piece.start_ns) as f64 - f64::from(piece.pause);
+    let (whole, demand) = pieces.iter().fold((0.0, 0.0), |(a, d), piece| (a + active(piece), d + piece.work()));
+    let had = task.running_ns as f64 / (task.running_ns + task.runnable_ns).max(1) as f64;
+    if task.running_ns <= 0 || whole <= 0.0 || demand <= 0.0 {
+        return;
+    }
+    let part = (had * whole / demand).min(1.0);
+    for piece in pieces {
+        piece.lag = (active(piece) * (1.0 - part)) as f32;
+        piece.demand.iter_mut().for_each(|demand| *demand *= part as f32);
+    }
 }
 
 /// Which part of each piece its thread waited in merged rows.

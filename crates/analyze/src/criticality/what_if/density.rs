@@ -7,7 +7,6 @@ use super::super::Source;
 use super::super::call_path::{FunctionId, PathId};
 use super::super::spin::spinning_stacks;
 use super::demand::{CLASSES, class};
-use super::queued::level;
 use super::trace::Trace;
 
 /// Code that may be sped up.
@@ -101,8 +100,7 @@ impl Density {
         f64::from(self.shares[piece * (self.codes + 1) + self.codes])
     }
 
-    /// `waits`: whether a candidate has waits that end with it.
-    pub fn new(source: &Source<'_>, codes: &[Code], waits: &[bool], trace: &Trace) -> Self {
+    pub fn new(source: &Source<'_>, codes: &[Code], trace: &Trace) -> Self {
         let codes = &codes[..codes.len().min(MOST_CODES)];
         let masks = masks(source, codes);
         let width = codes.len() + 1;
@@ -166,9 +164,6 @@ impl Density {
                 shares[number * width + bit] = (own[bit] + ALIKE * like) / (count + ALIKE);
             }
         }
-        level(source, trace, (&mut shares, width), waits, |stack| {
-            bits(masks.get(stack as usize).copied().unwrap_or(0))
-        });
         let mut density = Self {
             codes: codes.len(),
             shares,
@@ -250,15 +245,13 @@ impl Priors {
         let samples = &source.tables.samples;
         let timed: FxHashSet<u32> =
             samples.iter().filter(|sample| takes_cpu(sample)).map(|sample| sample.task).collect();
-        // A queue behind threads of the program tells nothing of what takes CPU time; one that others caused goes with its place.
-        let weight = |sample: &SchedSample| {
-            let behind_own = i64::from(sample.n) > source.session.cpus && timed.contains(&sample.task);
-            let part = if takes_cpu(sample) || !behind_own { 1.0 } else { source.contention.of_queue };
-            sample.active_ns as f32 * part as f32
+        // Who queues for a CPU tells nothing of what takes CPU time.
+        let tells = |sample: &&SchedSample| {
+            sample.samples > 0 && sample.active_ns > 0 && (takes_cpu(sample) || !timed.contains(&sample.task))
         };
         // One that stands for no time tells nothing of it.
-        for sample in samples.iter().filter(|sample| sample.samples > 0 && weight(sample) > 0.0) {
-            let weight = weight(sample);
+        for sample in samples.iter().filter(tells) {
+            let weight = sample.active_ns as f32;
             let mask = masks.get(sample.stack as usize).copied().unwrap_or(0);
             let by_class = priors.by_class.entry((sample.task, class(sample.n)));
             let by_class = by_class.or_insert_with(|| vec![0.0; width + 1]);

@@ -15,7 +15,6 @@ mod hold;
 mod lock;
 mod meeting;
 mod polling;
-mod queued;
 mod replay;
 mod scenario;
 pub(super) mod timeline;

@@ -19,6 +19,8 @@ pub(super) struct Load<'a> {
     pub patience: &'a [f64],
     /// Time of each piece's waits that were not seen one by one, ns.
     pub pauses: &'a [f64],
+    /// How long each piece waits for a CPU, if its thread was woken for it, ns.
+    pub lags: &'a [f64],
     pub sharing: &'a Sharing,
 }
 
@@ -74,6 +76,9 @@ struct Replay<'a> {
     missing: Vec<u32>,
     gathered: Vec<Vec<u32>>,
     resumed: Vec<f64>,
+    /// Threads that have waited since their last piece, and the piece with whose lag each is done, and when it was resumed before.
+    woken: Vec<bool>,
+    lagged: Vec<(u32, f64)>,
     /// Threads that have done all their steps, and who waits for that.
     over: Vec<bool>,
     awaiting: Vec<Vec<u32>>,
@@ -103,6 +108,8 @@ impl<'a> Replay<'a> {
             missing: trace.meetings.clone(),
             gathered: vec![Vec::new(); trace.meetings.len()],
             resumed: vec![0.0; threads],
+            woken: vec![false; threads],
+            lagged: vec![(NOBODY, 0.0); threads],
             over: vec![false; threads],
             awaiting: vec![Vec::new(); threads],
             done: vec![None; threads],
@@ -181,6 +188,9 @@ impl<'a> Replay<'a> {
             self.next[thread as usize] += 1;
             match step {
                 Step::Work(piece) => {
+                    if self.lags(thread, piece) {
+                        return;
+                    }
                     let group = self.load.sharing.group(thread);
                     let end = self.shares[group] + self.load.work[piece as usize];
                     self.works[group].push(Reverse((Instant(end), thread)));
@@ -240,6 +250,32 @@ impl<'a> Replay<'a> {
         }
     }
 
+    /// Whether a thread has to wait for a CPU before a piece: one that follows a wait does so if there was one.
+    fn lags(&mut self, thread: u32, piece: u32) -> bool {
+        let (at, trace) = (thread as usize, self.load.trace);
+        let woken = std::mem::take(&mut self.woken[at]);
+        if self.lagged[at].0 == piece {
+            self.resumed[at] = self.lagged[at].1;
+            return false;
+        }
+        let lag = self.load.lags[piece as usize];
+        // The step before this one, if it is not the thread's first.
+        let place = self.next[at] - 1;
+        let waited = place > trace.threads[at].0
+            && match trace.steps[place as usize - 1] {
+                Step::Block(_) | Step::Await(_) => true,
+                Step::Lock(hold) => trace.holds[hold as usize].waited > 0.0,
+                _ => false,
+            };
+        if lag <= 0.0 || waited && !woken {
+            return false;
+        }
+        self.next[at] = place;
+        self.lagged[at] = (piece, self.resumed[at]);
+        self.timers.push(Reverse((Instant(self.now + lag), thread, NOBODY)));
+        true
+    }
+
     fn time_out(&mut self, thread: u32, wait: u32) {
         if let Some(hold) = wait.checked_sub(self.waiter.len() as u32).filter(|_| wait != NOBODY) {
             // It goes on without the mutex.
@@ -260,6 +296,7 @@ impl<'a> Replay<'a> {
 
     fn resume(&mut self, thread: u32) {
         self.resumed[thread as usize] = self.now;
+        self.woken[thread as usize] = true;
         self.ready.push(thread);
     }
 
@@ -370,6 +407,7 @@ mod tests {
             limits: &limits,
             patience: &[],
             pauses: &[0.0; 2],
+            lags: &[0.0; 2],
             sharing: &sharing,
         };
         replay(&load)

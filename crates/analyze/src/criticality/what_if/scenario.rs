@@ -64,11 +64,7 @@ const HIGH: Belief = Belief { errors: ERRORS, elastic: false, held: 0.0, behind:
 
 /// Per candidate a saving for each speed-up.
 pub(super) fn savings(source: &Source<'_>, candidates: &[Candidate], speedups: &[f64]) -> Vec<Vec<Saving>> {
-    let (codes, waits): (Vec<Code>, Vec<bool>) = candidates
-        .iter()
-        .filter_map(|candidate| Some((code_of(candidate)?, waits(source, candidate))))
-        .take(MOST_CODES)
-        .unzip();
+    let codes: Vec<Code> = candidates.iter().filter_map(code_of).take(MOST_CODES).collect();
     let timelines = Timelines::new(source.tables);
     let fixed = fixed_rate(source.tables, &timelines);
     let keys = keys(source);
@@ -78,7 +74,7 @@ pub(super) fn savings(source: &Source<'_>, candidates: &[Candidate], speedups: &
     let runs = (candidates.len() * (speedups.len() + 1) * 3 * source.sharing.groups()).max(1);
     let polling = Polling::new(source, &timelines);
     let stretches =
-        |meet| stretches(source, (&timelines, &polling), (&holds, &keys), &fixed, (&codes, &waits), STEPS / runs, meet);
+        |meet| stretches(source, (&timelines, &polling), (&holds, &keys), &fixed, &codes, STEPS / runs, meet);
     let (loose, strict) = (stretches(Meetings::Barriers), stretches(Meetings::AllTogether));
     let model = if source.tables.tasks.len() == 1 { MODEL_ALONE } else { MODEL };
     let (start, end) = super::span(source);
@@ -144,7 +140,7 @@ fn stretches(
     (timelines, polling): (&Timelines, &Polling),
     known: (&Holds, &[Option<LockKey>]),
     fixed: &[bool],
-    (codes, waiting): (&[Code], &[bool]),
+    codes: &[Code],
     steps: usize,
     meet: Meetings,
 ) -> Vec<Stretch> {
@@ -170,7 +166,7 @@ fn stretches(
             let row = &source.tables.waits[wait.row as usize];
             wait.elastic = wait.ending == Ending::Time && fixed.get(row.task as usize) == Some(&true);
         }
-        let density = Density::new(source, codes, waiting, &trace);
+        let density = Density::new(source, codes, &trace);
         Stretch { trace, density, weight: stands_for as f64 / (end - start).max(1) as f64 }
     };
     spans.into_iter().map(stretch).collect()
@@ -244,11 +240,6 @@ fn code_of(candidate: &Candidate) -> Option<Code> {
         What::Waits(_, code) => code,
         What::Contention(_) | What::Cpus | What::Unpinned => None,
     }
-}
-
-/// Whether there are waits that end with the candidate.
-fn waits(source: &Source<'_>, candidate: &Candidate) -> bool {
-    (0..source.tables.waits.len() as u32).any(|row| is_sped_up(source, candidate, row))
 }
 
 /// Whether the candidate speeds a wait up.
@@ -357,6 +348,15 @@ impl Predictor<'_> {
         let saved: Vec<f64> = paused.iter().map(saved).collect();
         let pause = |piece: &Piece| f64::from(piece.pause) * (1.0 - saved[piece.task as usize]).max(0.0);
         let pauses: Vec<f64> = trace.pieces.iter().map(pause).collect();
+        // Who waits less often queues less often; and behind threads of the program for as much less as these have less to do.
+        let (left, all) = (work.iter().sum::<f64>(), trace.pieces.iter().map(Piece::work).sum::<f64>());
+        let others = self.source.contention.of_queue;
+        let behind = others + (1.0 - others) * left / all.max(1.0);
+        let lag = |piece: &Piece| {
+            let part = if piece.pause > 0.0 { saved[piece.task as usize] } else { 0.0 };
+            f64::from(piece.lag) * (1.0 - part).max(0.0) * behind
+        };
+        let lags: Vec<f64> = trace.pieces.iter().map(lag).collect();
         let wait = |(wait, &mark): (&Wait, &bool)| {
             let ns = if mark { wait.ns * (1.0 - gain) } else { wait.ns };
             (ns, wait.elastic && belief.elastic)
@@ -388,8 +388,8 @@ impl Predictor<'_> {
         };
         let sharing = more.as_ref().unwrap_or(&self.source.sharing);
         let before = (trace.end_ns - trace.start_ns) as f64;
-        let (work, waits, limits, patience, pauses) = (&work, &waits, &limits, &patience, &pauses);
-        let done = replay(&Load { trace, work, waits, limits, patience, pauses, sharing });
+        let (work, waits, limits, patience, pauses, lags) = (&work, &waits, &limits, &patience, &pauses, &lags);
+        let done = replay(&Load { trace, work, waits, limits, patience, pauses, lags, sharing });
         finish(trace, &done).unwrap_or(before)
     }
 }

@@ -49,6 +49,9 @@ pub(super) struct Piece {
     pub demand: [f32; CLASSES],
     /// Time in it that its thread waited without being seen one by one, ns.
     pub pause: f32,
+    /// Time in it that its thread queued for a CPU although the threads on CPUs left it its part of one, ns: it waited for a thread
+    /// before it on the same CPU, or for other programs.
+    pub lag: f32,
 }
 
 impl Piece {
@@ -433,7 +436,16 @@ impl<'a> Cutter<'a> {
         if self.merged[task as usize] {
             self.trace.steps.push(Step::Pause(self.trace.pieces.len() as u32));
         }
-        self.trace.pieces.push(Piece { task, start_ns, end_ns, signature, stack, demand: [0.0; CLASSES], pause: 0.0 });
+        self.trace.pieces.push(Piece {
+            task,
+            start_ns,
+            end_ns,
+            signature,
+            stack,
+            demand: [0.0; CLASSES],
+            pause: 0.0,
+            lag: 0.0,
+        });
     }
 
     fn tag(&mut self, what: u8, kind: Option<WaitKind>, stack: Option<u32>) -> u32 {

@@ -272,7 +272,7 @@ fn add_scheduled(
             row.wall_ns = row.wall_ns.max(task.running_ns + task.runnable_ns + task.blocked_ns);
             // Waiting that no call tells of is in the scheduler's events, too. A call that waits ends when its thread has a
             // CPU again: of the time in queues that much belongs to the wait.
-            let queued_in_waits = (row.wait_ns.unwrap_or(0) - task.blocked_ns).clamp(0, task.runnable_ns);
+            let queued_in_waits = (row.wait_ns.unwrap_or(0) - task.blocked_ns).clamp(0, task.runnable_ns.max(0));
             let busy_ns = (task.running_ns + task.runnable_ns - queued_in_waits).min(row.wall_ns);
             (row.busy_ns, row.wait_ns) = (Some(busy_ns), Some(row.wall_ns - busy_ns));
             row.on_cpu_ns = Some(task.running_ns);

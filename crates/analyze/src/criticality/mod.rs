@@ -61,7 +61,7 @@ pub use thread::{CriticalGroupRow, CriticalThreadRow};
 pub(crate) use unplaced::idle_without_stack_ns;
 pub(crate) use unplaced::unplaced_group;
 pub use wait::{CriticalWaitRow, HolderShare, OtherThreadRow};
-pub(crate) use what_if::{CONTENTION, PINNED};
+pub(crate) use what_if::{CONTENTION, CPUS, PINNED};
 pub use what_if::{WhatIfRow, WhatIfScope};
 
 use crate::names::file_name;

@@ -5,7 +5,7 @@ use transect_profile_model::{TIME_LIMIT, WaitKind};
 
 use super::words::{percent, shell, time};
 use super::{Confidence, FindingKind, FindingRow, Place};
-use crate::criticality::{GO_MONITOR, GO_SCHEDULER, PINNED};
+use crate::criticality::{CPUS, GO_MONITOR, GO_SCHEDULER, PINNED};
 use crate::{CriticalWaitRow, CriticalityView, OtherThreadRow, PathState, WhatIfRow, WhatIfScope};
 
 /// Part of the elapsed time from which something is worth a look, 0–100.
@@ -335,7 +335,10 @@ fn serial(view: &CriticalityView, explained: &[String], groups: &mut Vec<String>
 pub(super) fn crowded(view: &CriticalityView, at_locks_ns: i64) -> Option<FindingRow> {
     let rows = || view.waits.iter().filter(|row| row.kind == WaitKind::RunQueue);
     let (critical, ns) = rows().fold((0, 0), |(c, n), row| (c + row.critical_ns, n + row.ns));
-    let critical = critical.min(view.run_ns() - at_locks_ns).max(0);
+    // Sleeps and what is done under a lock take their time with any number of CPUs.
+    let cpus = |row: &&WhatIfRow| row.object.is_empty() && row.path == CPUS && row.speedup.is_infinite();
+    let most = view.what_if.iter().find(cpus).map_or(view.run_ns(), |row| row.saving_high_ns);
+    let critical = critical.min(view.run_ns() - at_locks_ns).min(most).max(0);
     let mean = view.parallelism_mean.unwrap_or(0.0);
     let first = rows().next().filter(|_| share(view, critical) >= LEAST_PERCENT)?;
     if mean < view.cpus as f64 * CROWDED {

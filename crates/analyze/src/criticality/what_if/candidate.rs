@@ -20,7 +20,7 @@ const WAITS: usize = 6;
 /// A function below this part of the busy time, or a wait below this part of the elapsed time, is not asked about.
 const LEAST: f64 = 0.005;
 /// The path of what is waited for a CPU, and the object of what is because threads are pinned.
-const CPUS: &str = "[CPUs]";
+pub(crate) const CPUS: &str = "[CPUs]";
 pub(crate) const PINNED: &str = "pinned";
 /// The path of what threads wait for locks.
 pub(crate) const CONTENTION: &str = "[contention]";

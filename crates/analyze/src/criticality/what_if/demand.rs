@@ -1,5 +1,8 @@
 //! How much CPU time pieces of work take.
 
+use rustc_hash::{FxHashMap, FxHashSet};
+use transect_profile_model::Origin;
+
 use super::super::Source;
 use super::timeline::Timelines;
 use super::trace::{Piece, Trace};
@@ -55,11 +58,26 @@ pub(super) fn measure(trace: &mut Trace, source: &Source<'_>, timelines: &Timeli
         }
         piece.pause = ((piece.end_ns - piece.start_ns) as f64 * merged) as f32;
     }
-    trace.pieces.chunk_by_mut(|a, b| a.task == b.task).for_each(|pieces| fit(pieces, source));
+    let preempted = preempted_parts(source);
+    trace.pieces.chunk_by_mut(|a, b| a.task == b.task).for_each(|pieces| fit(pieces, source, &preempted));
+}
+
+/// Of each thread the part of its queueing that it did elsewhere than where it waits, 0.0–1.0: it had lost its CPU.
+fn preempted_parts(source: &Source<'_>) -> FxHashMap<u32, f64> {
+    let path = |stack: u32| source.paths.stack(stack).map(|facts| facts.path);
+    let waits: FxHashSet<u32> = source.wait_stacks.iter().flatten().filter_map(|&stack| path(stack)).collect();
+    let mut sums: FxHashMap<u32, (f64, f64)> = FxHashMap::default();
+    for sample in source.tables.samples.iter().filter(|sample| sample.origin == Origin::StackTop) {
+        let (whole, lost) = sums.entry(sample.task).or_default();
+        *whole += sample.active_ns as f64;
+        *lost +=
+            if path(sample.stack).is_some_and(|path| waits.contains(&path)) { 0.0 } else { sample.active_ns as f64 };
+    }
+    sums.into_iter().map(|(task, (whole, lost))| (task, if whole > 0.0 { lost / whole } else { 0.0 })).collect()
 }
 
 /// Fits the demand of one thread's pieces to the CPU time that it had of the time for which it was active; the rest is lag.
-fn fit(pieces: &mut [Piece], source: &Source<'_>) {
+fn fit(pieces: &mut [Piece], source: &Source<'_>, preempted: &FxHashMap<u32, f64>) {
     let task = &source.tables.tasks[pieces[0].task as usize];
     let active = |piece: &Piece| (piece.end_ns - piece.start_ns) as f64 - f64::from(piece.pause);
     let (whole, demand) = pieces.iter().fold((0.0, 0.0), |(a, d), piece| (a + active(piece), d + piece.work()));
@@ -68,8 +86,10 @@ fn fit(pieces: &mut [Piece], source: &Source<'_>) {
         return;
     }
     let part = (had * whole / demand).min(1.0);
+    let lost = preempted.get(&pieces[0].task).copied().unwrap_or(0.0);
     for piece in pieces {
-        piece.lag = (active(piece) * (1.0 - part)) as f32;
+        let queued = active(piece) * (1.0 - part);
+        (piece.lag, piece.preempted) = ((queued * (1.0 - lost)) as f32, (queued * lost) as f32);
         piece.demand.iter_mut().for_each(|demand| *demand *= part as f32);
     }
 }

@@ -20,7 +20,7 @@ mod scenario;
 pub(super) mod timeline;
 mod trace;
 
-pub(crate) use candidate::{CONTENTION, PINNED};
+pub(crate) use candidate::{CONTENTION, CPUS, PINNED};
 use serde::{Serialize, Serializer};
 use transect_profile_model::WaitKind;
 

@@ -6,6 +6,15 @@ use std::collections::{BinaryHeap, VecDeque};
 use super::trace::{Ending, Step, Trace};
 use crate::sharing::Sharing;
 
+/// How long a piece waits for a CPU beyond what its part of them takes, ns.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Lag {
+    /// If its thread was woken for it.
+    pub woken: f64,
+    /// In any case.
+    pub preempted: f64,
+}
+
 /// How much of everything there is in a run.
 pub(super) struct Load<'a> {
     pub trace: &'a Trace,
@@ -19,8 +28,8 @@ pub(super) struct Load<'a> {
     pub patience: &'a [f64],
     /// Time of each piece's waits that were not seen one by one, ns.
     pub pauses: &'a [f64],
-    /// How long each piece waits for a CPU, if its thread was woken for it, ns.
-    pub lags: &'a [f64],
+    /// How long each piece waits for a CPU.
+    pub lags: &'a [Lag],
     pub sharing: &'a Sharing,
 }
 
@@ -267,7 +276,8 @@ impl<'a> Replay<'a> {
                 Step::Lock(hold) => trace.holds[hold as usize].waited > 0.0,
                 _ => false,
             };
-        if lag <= 0.0 || waited && !woken {
+        let lag = lag.preempted + if waited && !woken { 0.0 } else { lag.woken };
+        if lag <= 0.0 {
             return false;
         }
         self.next[at] = place;
@@ -407,7 +417,7 @@ mod tests {
             limits: &limits,
             patience: &[],
             pauses: &[0.0; 2],
-            lags: &[0.0; 2],
+            lags: &[Lag::default(); 2],
             sharing: &sharing,
         };
         replay(&load)

@@ -12,7 +12,7 @@ use super::hold::{Holds, holds};
 use super::lock::{Chains, Held, LockKey, held, keys};
 use super::meeting::Meetings;
 use super::polling::Polling;
-use super::replay::{Load, replay};
+use super::replay::{Lag, Load, replay};
 use super::timeline::Timelines;
 use super::trace::{Ending, Piece, Possession, Step, Trace, Wait, trace};
 
@@ -189,6 +189,8 @@ struct Marks {
 struct Paused {
     /// What the candidate speeds up itself.
     marked: f64,
+    /// What no other thread ends.
+    own: f64,
     /// What other threads end, by thread: it takes less where they have less to do.
     for_others: Vec<(u32, f64)>,
 }
@@ -210,7 +212,8 @@ fn paused(tables: &SchedTables, rows: &[u32], hit: impl Fn(u32) -> bool) -> Paus
     }
     let whole = f64::max(whole, 1.0);
     sum.for_others.iter_mut().for_each(|(_, ns)| *ns /= whole);
-    Paused { marked: sum.marked / whole, ..sum }
+    let own = 1.0 - sum.for_others.iter().map(|(_, part)| part).sum::<f64>();
+    Paused { marked: sum.marked / whole, own: own.max(0.0), ..sum }
 }
 
 /// Per thread, the part of the time that it spins in which it spins for a wait that is sped up.
@@ -332,13 +335,12 @@ impl Predictor<'_> {
             let spun = marks.spun.get(&piece.task).map_or(0.0, |part| gain * part * density.spinning(number));
             let less = (less + spun).clamp(0.0, 1.0);
             work.push(piece.work() * (1.0 - less));
-            let (Paused { marked, for_others }, pause) = (&paused[piece.task as usize], f64::from(piece.pause));
-            let of_its_own = 1.0 - for_others.iter().map(|(_, part)| part).sum::<f64>();
+            let (Paused { marked, own, .. }, pause) = (&paused[piece.task as usize], f64::from(piece.pause));
             let doing = &mut doing[piece.task as usize];
-            doing.whole += piece.work() + pause * of_its_own.max(0.0);
+            doing.whole += piece.work() + pause * own;
             doing.saved += piece.work() * less + pause * gain * marked;
         }
-        let saved = |Paused { marked, for_others }: &Paused| {
+        let saved = |Paused { marked, for_others, .. }: &Paused| {
             // A damaged table may name a thread that is not there.
             let part =
                 |&(task, part): &(u32, f64)| doing.get(task as usize).map_or(0.0, |doing| part * doing.saved_part());
@@ -348,15 +350,22 @@ impl Predictor<'_> {
         let saved: Vec<f64> = paused.iter().map(saved).collect();
         let pause = |piece: &Piece| f64::from(piece.pause) * (1.0 - saved[piece.task as usize]).max(0.0);
         let pauses: Vec<f64> = trace.pieces.iter().map(pause).collect();
-        // Who waits less often queues less often; and behind threads of the program for as much less as these have less to do.
+        // Who waits less often queues less often; and behind threads of the program for as much less as these have less to do, or more CPUs.
         let (left, all) = (work.iter().sum::<f64>(), trace.pieces.iter().map(Piece::work).sum::<f64>());
         let others = self.source.contention.of_queue;
-        let behind = others + (1.0 - others) * left / all.max(1.0);
-        let lag = |piece: &Piece| {
-            let part = if piece.pause > 0.0 { saved[piece.task as usize] } else { 0.0 };
-            f64::from(piece.lag) * (1.0 - part).max(0.0) * behind
+        let before_it = match candidate.what {
+            What::Cpus | What::Unpinned => 1.0 / speedup,
+            _ => left / all.max(1.0),
         };
-        let lags: Vec<f64> = trace.pieces.iter().map(lag).collect();
+        let behind = others + (1.0 - others) * before_it;
+        let lag = |(piece, work): (&Piece, &f64)| {
+            let part = if piece.pause > 0.0 { saved[piece.task as usize] } else { 0.0 };
+            // Who works for less time loses its CPU less often.
+            let works = if piece.work() > 0.0 { work / piece.work() } else { 1.0 };
+            let lag = |ns: f32, part: f64| f64::from(ns) * part * behind;
+            Lag { woken: lag(piece.lag, (1.0 - part).max(0.0)), preempted: lag(piece.preempted, works) }
+        };
+        let lags: Vec<Lag> = trace.pieces.iter().zip(&work).map(lag).collect();
         let wait = |(wait, &mark): (&Wait, &bool)| {
             let ns = if mark { wait.ns * (1.0 - gain) } else { wait.ns };
             (ns, wait.elastic && belief.elastic)
@@ -450,7 +459,10 @@ mod tests {
         let waits =
             vec![wait(WaitKind::FileSync, 50, None), wait(WaitKind::Mutex, 30, other), wait(WaitKind::Sleep, 20, None)];
         let tables = SchedTables { waits, ..SchedTables::default() };
-        assert_eq!(paused(&tables, &[0, 1, 2], |row| row == 0), Paused { marked: 0.5, for_others: vec![(1, 0.3)] });
-        assert_eq!(paused(&tables, &[], |_| true), Paused::default());
+        assert_eq!(
+            paused(&tables, &[0, 1, 2], |row| row == 0),
+            Paused { marked: 0.5, own: 0.7, for_others: vec![(1, 0.3)] }
+        );
+        assert_eq!(paused(&tables, &[], |_| true), Paused { own: 1.0, ..Paused::default() });
     }
 }

@@ -50,8 +50,10 @@ pub(super) struct Piece {
     /// Time in it that its thread waited without being seen one by one, ns.
     pub pause: f32,
     /// Time in it that its thread queued for a CPU although the threads on CPUs left it its part of one, ns: it waited for a thread
-    /// before it on the same CPU, or for other programs.
+    /// before it on the same CPU, or for other programs. After it was woken, ...
     pub lag: f32,
+    /// ... and after it had lost its CPU.
+    pub preempted: f32,
 }
 
 impl Piece {
@@ -445,6 +447,7 @@ impl<'a> Cutter<'a> {
             demand: [0.0; CLASSES],
             pause: 0.0,
             lag: 0.0,
+            preempted: 0.0,
         });
     }
 

@@ -196,7 +196,8 @@ def table(outcomes):
     lines = ["# Programs tried", "",
              "Made by `tests/outside/run.py --all --write`. Each program is run by itself and recorded in each way, to its end and with",
              "the recorder ended (`SIGTERM`) or killed (`SIGKILL`) at a random moment; with `-p` it is attached at one. *same*: the same",
-             "output and status, a readable profile, and no process, uprobe, BPF program or file left behind. *refused*: with a message",
+             "output and status, a readable profile (a killed recorder leaves none of a launched program), and no process, uprobe, BPF",
+             "program or file left behind. *refused*: with a message",
              "and a status of its own. *not for it*: it has nothing of what is recorded. *not run*: not installed, or its own output differs",
              "from run to run.", "",
              f"| program | kind | {' | '.join(c.name for c in COMMANDS)} |", f"|---|---|{'---|' * len(COMMANDS)}"]

@@ -174,3 +174,13 @@ fn who_waits_for_work_is_not_what_takes_the_time() {
     let rows = view.what_if.iter().filter(|row| row.path == "await_task");
     assert!(rows.into_iter().all(|row| row.saving_high < 0.01), "{:#?}", view.what_if);
 }
+
+#[test]
+fn times_that_cannot_be_are_no_crash() {
+    let mut profile = napping();
+    for task in &mut profile.sched.tasks {
+        (task.runnable_ns, task.blocked_ns) = (-1, -(1 << 40));
+    }
+    assert!(!transect_analyze::threads(&profile, &Selection::default()).threads.is_empty());
+    assert!(criticality(&profile, &Selection::default()).is_some());
+}

@@ -398,17 +398,17 @@ mod tests {
     use super::*;
 
     /// One waits at most `limit` for the other, which ends its wait after 50 ns of work, and works for twice 100 ns then.
-    fn ends(limit: f64) -> Vec<Option<f64>> {
+    fn ends(limit: f64, lag: Lag) -> Vec<Option<f64>> {
         let wait = Wait { row: 0, ending: Ending::Token, ns: limit, period: limit, elastic: false, held: None };
         let trace = Trace {
             threads: vec![(0, 3), (3, 5)],
-            steps: vec![Step::Block(0), Step::Work(0), Step::Work(0), Step::Work(1), Step::Fire(0)],
+            steps: vec![Step::Block(0), Step::Work(0), Step::Work(2), Step::Work(1), Step::Fire(0)],
             waits: vec![wait],
             spawned: vec![false; 2],
             late: vec![0.0; 2],
             ..Trace::default()
         };
-        let (work, waits, limits) = ([100.0, 50.0], [(limit, false)], [limit]);
+        let (work, waits, limits) = ([100.0, 50.0, 100.0], [(limit, false)], [limit]);
         let sharing = Sharing::even(2);
         let load = Load {
             trace: &trace,
@@ -416,8 +416,8 @@ mod tests {
             waits: &waits,
             limits: &limits,
             patience: &[],
-            pauses: &[0.0; 2],
-            lags: &[Lag::default(); 2],
+            pauses: &[0.0; 3],
+            lags: &[lag, Lag::default(), Lag::default()],
             sharing: &sharing,
         };
         replay(&load)
@@ -425,8 +425,17 @@ mod tests {
 
     #[test]
     fn a_wait_ends_once_by_its_time_or_by_its_waker() {
+        let ends = |limit| ends(limit, Lag::default());
         assert_eq!(ends(10.0), [Some(210.0), Some(50.0)], "nobody waits any more when it is ended");
         assert_eq!(ends(80.0), [Some(250.0), Some(50.0)], "nobody waits any more when its time is over");
         assert_eq!(ends(f64::INFINITY), [Some(250.0), Some(50.0)]);
+    }
+
+    #[test]
+    fn who_was_woken_queues_and_who_did_not_wait_does_not() {
+        let woken = Lag { woken: 30.0, preempted: 0.0 };
+        assert_eq!(ends(f64::INFINITY, woken), [Some(280.0), Some(50.0)]);
+        assert_eq!(ends(0.0, woken), [Some(200.0), Some(50.0)]);
+        assert_eq!(ends(0.0, Lag { woken: 30.0, preempted: 7.0 }), [Some(207.0), Some(50.0)]);
     }
 }

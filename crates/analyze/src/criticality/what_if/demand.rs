@@ -18,7 +18,7 @@ pub(super) fn class(n: i32) -> usize {
 }
 
 /// Fills in the pieces' demand. While *n* threads share *P* CPUs, each gets min(1, P / n) of one; or what its place leaves it.
-pub(super) fn measure(trace: &mut Trace, source: &Source<'_>, timelines: &Timelines) {
+pub(super) fn measure(trace: &mut Trace, source: &Source<'_>, timelines: &Timelines, queues: &Queues) {
     let sharing = &source.sharing;
     let groups = sharing.groups();
     let mut edges: Vec<(i64, i32, usize)> = Vec::with_capacity(trace.pieces.len() * 2);
@@ -58,35 +58,42 @@ pub(super) fn measure(trace: &mut Trace, source: &Source<'_>, timelines: &Timeli
         }
         piece.pause = ((piece.end_ns - piece.start_ns) as f64 * merged) as f32;
     }
-    let preempted = preempted_parts(source);
-    trace.pieces.chunk_by_mut(|a, b| a.task == b.task).for_each(|pieces| fit(pieces, source, &preempted));
+    trace.pieces.chunk_by_mut(|a, b| a.task == b.task).for_each(|pieces| fit(pieces, source, queues));
 }
 
-/// Of each thread the part of its queueing that it did elsewhere than where it waits, 0.0–1.0: it had lost its CPU.
-fn preempted_parts(source: &Source<'_>) -> FxHashMap<u32, f64> {
-    let path = |stack: u32| source.paths.stack(stack).map(|facts| facts.path);
-    let waits: FxHashSet<u32> = source.wait_stacks.iter().flatten().filter_map(|&stack| path(stack)).collect();
-    let mut sums: FxHashMap<u32, (f64, f64)> = FxHashMap::default();
-    for sample in source.tables.samples.iter().filter(|sample| sample.origin == Origin::StackTop) {
-        let (whole, lost) = sums.entry(sample.task).or_default();
-        *whole += sample.active_ns as f64;
-        *lost +=
-            if path(sample.stack).is_some_and(|path| waits.contains(&path)) { 0.0 } else { sample.active_ns as f64 };
+/// Where threads queued for a CPU.
+pub(super) struct Queues {
+    /// Of each thread the part of its queueing that it did elsewhere than where it waits, 0.0–1.0: it had lost its CPU.
+    preempted: FxHashMap<u32, f64>,
+}
+
+impl Queues {
+    pub fn new(source: &Source<'_>) -> Self {
+        let path = |stack: u32| source.paths.stack(stack).map(|facts| facts.path);
+        let waits: FxHashSet<u32> = source.wait_stacks.iter().flatten().filter_map(|&stack| path(stack)).collect();
+        let mut sums: FxHashMap<u32, (f64, f64)> = FxHashMap::default();
+        for sample in source.tables.samples.iter().filter(|sample| sample.origin == Origin::StackTop) {
+            let woken = path(sample.stack).is_some_and(|path| waits.contains(&path));
+            let (whole, lost) = sums.entry(sample.task).or_default();
+            *whole += sample.active_ns as f64;
+            *lost += if woken { 0.0 } else { sample.active_ns as f64 };
+        }
+        let part = |(task, (whole, lost)): (u32, (f64, f64))| (task, if whole > 0.0 { lost / whole } else { 0.0 });
+        Self { preempted: sums.into_iter().map(part).collect() }
     }
-    sums.into_iter().map(|(task, (whole, lost))| (task, if whole > 0.0 { lost / whole } else { 0.0 })).collect()
 }
 
 /// Fits the demand of one thread's pieces to the CPU time that it had of the time for which it was active; the rest is lag.
-fn fit(pieces: &mut [Piece], source: &Source<'_>, preempted: &FxHashMap<u32, f64>) {
+fn fit(pieces: &mut [Piece], source: &Source<'_>, queues: &Queues) {
     let task = &source.tables.tasks[pieces[0].task as usize];
     let active = |piece: &Piece| (piece.end_ns - piece.start_ns) as f64 - f64::from(piece.pause);
     let (whole, demand) = pieces.iter().fold((0.0, 0.0), |(a, d), piece| (a + active(piece), d + piece.work()));
-    let had = task.running_ns as f64 / (task.running_ns + task.runnable_ns).max(1) as f64;
+    let had = task.running_ns as f64 / task.running_ns.saturating_add(task.runnable_ns).max(1) as f64;
     if task.running_ns <= 0 || whole <= 0.0 || demand <= 0.0 {
         return;
     }
     let part = (had * whole / demand).min(1.0);
-    let lost = preempted.get(&pieces[0].task).copied().unwrap_or(0.0);
+    let lost = queues.preempted.get(&pieces[0].task).copied().unwrap_or(0.0);
     for piece in pieces {
         let queued = active(piece) * (1.0 - part);
         (piece.lag, piece.preempted) = ((queued * (1.0 - lost)) as f32, (queued * lost) as f32);

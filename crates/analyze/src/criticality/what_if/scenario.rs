@@ -5,6 +5,7 @@ use transect_profile_model::{SchedTables, WaitKind};
 
 use super::super::Source;
 use super::candidate::{Candidate, What};
+use super::demand::Queues;
 use super::density::{Code, Density, MOST_CODES};
 use super::fixed_rate::fixed_rate;
 use super::hidden::Hidden;
@@ -72,9 +73,9 @@ pub(super) fn savings(source: &Source<'_>, candidates: &[Candidate], speedups: &
     let locks = held(source, &timelines, &keys, &holds);
     // Each step looks at all groups.
     let runs = (candidates.len() * (speedups.len() + 1) * 3 * source.sharing.groups()).max(1);
-    let polling = Polling::new(source, &timelines);
+    let (polling, queues) = (Polling::new(source, &timelines), Queues::new(source));
     let stretches =
-        |meet| stretches(source, (&timelines, &polling), (&holds, &keys), &fixed, &codes, STEPS / runs, meet);
+        |meet| stretches(source, (&timelines, &polling, &queues), (&holds, &keys), &fixed, &codes, STEPS / runs, meet);
     let (loose, strict) = (stretches(Meetings::Barriers), stretches(Meetings::AllTogether));
     let model = if source.tables.tasks.len() == 1 { MODEL_ALONE } else { MODEL };
     let (start, end) = super::span(source);
@@ -137,7 +138,7 @@ pub(super) fn savings(source: &Source<'_>, candidates: &[Candidate], speedups: &
 /// The whole run if it has few enough steps, else stretches spread evenly over it.
 fn stretches(
     source: &Source<'_>,
-    (timelines, polling): (&Timelines, &Polling),
+    (timelines, polling, queues): (&Timelines, &Polling, &Queues),
     known: (&Holds, &[Option<LockKey>]),
     fixed: &[bool],
     codes: &[Code],
@@ -161,7 +162,7 @@ fn stretches(
             .collect();
     }
     let stretch = |(from, to, stands_for): (i64, i64, i64)| {
-        let mut trace = trace(source, (timelines, polling), known, (from, to), meet);
+        let mut trace = trace(source, (timelines, polling, queues), known, (from, to), meet);
         for wait in &mut trace.waits {
             let row = &source.tables.waits[wait.row as usize];
             wait.elastic = wait.ending == Ending::Time && fixed.get(row.task as usize) == Some(&true);
@@ -350,7 +351,8 @@ impl Predictor<'_> {
         let saved: Vec<f64> = paused.iter().map(saved).collect();
         let pause = |piece: &Piece| f64::from(piece.pause) * (1.0 - saved[piece.task as usize]).max(0.0);
         let pauses: Vec<f64> = trace.pieces.iter().map(pause).collect();
-        // Who waits less often queues less often; and behind threads of the program for as much less as these have less to do, or more CPUs.
+        // Who waits less often queues less often; and behind threads of the program for as much less as these have less to do,
+        // or more CPUs.
         let (left, all) = (work.iter().sum::<f64>(), trace.pieces.iter().map(Piece::work).sum::<f64>());
         let others = self.source.contention.of_queue;
         let before_it = match candidate.what {

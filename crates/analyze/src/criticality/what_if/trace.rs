@@ -5,7 +5,7 @@ use rustc_hash::FxHashMap;
 use transect_profile_model::{OtherThread, SchedWait, WaitKind};
 
 use super::super::Source;
-use super::demand::{CLASSES, measure};
+use super::demand::{CLASSES, Queues, measure};
 use super::hold::Holds;
 use super::lock::LockKey;
 use super::meeting::{Meetings, arrange};
@@ -159,7 +159,7 @@ type Points = Vec<(u32, i64, Point)>;
 /// Cuts the stretch from `start_ns` to `end_ns` into steps.
 pub(super) fn trace(
     source: &Source<'_>,
-    (timelines, polling): (&Timelines, &Polling),
+    (timelines, polling, queues): (&Timelines, &Polling, &Queues),
     (holds, keys): (&Holds, &[Option<LockKey>]),
     (start_ns, end_ns): (i64, i64),
     meet: Meetings,
@@ -180,7 +180,7 @@ pub(super) fn trace(
         rest = &rest[mine..];
     }
     let mut trace = cutter.trace;
-    measure(&mut trace, source, timelines);
+    measure(&mut trace, source, timelines, queues);
     for piece in &mut trace.pieces {
         let polls =
             |&(task, begin, end): &(u32, i64, i64)| task == piece.task && begin < piece.end_ns && end > piece.start_ns;

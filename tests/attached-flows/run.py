@@ -21,6 +21,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, ".."))
 from harness.results import Results  # noqa: E402
 
+ARENA = "memfd:transect-arena"
 THREADS = 4
 
 
@@ -85,10 +86,25 @@ class Program:
         return [] if status == 3 else [f"ended with {status}"]
 
 
-def hooked(pid):
-    """Whether a word in the program's own data leads to stubs of ours."""
+def arenas(recorder):
+    """Inodes of the memory that a recorder shares with processes that it counts."""
+    folder = f"/proc/{recorder}/fd"
+    found = set()
+    for fd in os.listdir(folder):
+        try:
+            if "transect-arena" in os.readlink(f"{folder}/{fd}"):
+                found.add(os.stat(f"{folder}/{fd}").st_ino)
+        except OSError:
+            pass
+    return found
+
+
+def hooked(pid, recorder):
+    """Whether a word in the program's own data leads to stubs of this recorder: not of one that was killed just before."""
     with open(f"/proc/{pid}/maps") as file:
         rows = [line.split(None, 5) for line in file]
+    if not arenas(recorder) & {int(row[4]) for row in rows if ARENA in row[-1]}:
+        return False
     ranges = [(*(int(end, 16) for end in row[0].split("-")), row[1], row[5].strip() if len(row) > 5 else "") for row in rows]
     stubs = [(start, end) for start, end, rights, path in ranges if "x" in rights and not path]
     own = [(start, end) for start, end, rights, path in ranges if "x" not in rights and path == os.readlink(f"/proc/{pid}/exe")]
@@ -113,7 +129,7 @@ class Recording:
         """Waits until slots lead to us, which is the last thing that a recorder does before it counts."""
         end = time.monotonic() + 60
         while time.monotonic() < end and self.process.poll() is None:
-            if all(hooked(pid) for pid in self.pids):
+            if all(hooked(pid, self.process.pid) for pid in self.pids):
                 return self
             time.sleep(0.01)
         raise RuntimeError(f"never began: {self.process.communicate(timeout=10)}")

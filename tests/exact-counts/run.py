@@ -506,7 +506,9 @@ def check_ends(options, folder):
     row = next(row for row in got["flows"] if row["api"] == "run_program")
     program = next(row for row in got["components"] if row["component"] == "exits")
     complaints = [] if (row["total_ns"] or 0) >= truth else [f"{row['total_ns']} ns, {truth} by its own clock"]
-    if program["self_ns"] > truth / 10:
+    # Beside others at work the program itself can stand in a queue, before the call or after it.
+    outside = max(row["wall_ns"] for row in got["threads"]) - truth
+    if program["self_ns"] > truth / 10 + max(0, outside):
         complaints.append(f"the program, which only calls it, takes {program['self_ns']} ns")
     yield "a call that ends the program", complaints
 

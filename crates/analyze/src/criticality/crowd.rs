@@ -41,14 +41,19 @@ fn works(sample: &SchedSample) -> bool {
     sample.origin == Origin::Sample && !sample.spin
 }
 
+/// Whether more threads were active than there are CPUs.
+fn is_crowded(source: &Source<'_>, sample: &SchedSample) -> bool {
+    i64::from(sample.n) > source.session.cpus
+}
+
 /// Whether it is of a thread that queued behind others of the program.
 fn is_queue(source: &Source<'_>, sample: &SchedSample) -> bool {
-    sample.origin == Origin::StackTop && i64::from(sample.n) > source.session.cpus
+    sample.origin == Origin::StackTop && is_crowded(source, sample)
 }
 
 /// Which part of the CPUs' time threads of the program had while more of them were active than there are CPUs, 0.0–1.0.
 fn used(source: &Source<'_>) -> f64 {
-    let crowded = source.tables.samples.iter().filter(|sample| i64::from(sample.n) > source.session.cpus);
+    let crowded = source.tables.samples.iter().filter(|sample| is_crowded(source, sample));
     let (mut elapsed, mut used) = (0.0, 0.0);
     for sample in crowded {
         elapsed += sample.criticality_ns as f64;

@@ -277,7 +277,8 @@ impl Sum {
 
 /// Places and calls of libraries, longest first, and what servers waited for requests, ns, which is no place's.
 pub(super) fn rows(source: &Source<'_>, short_lived: &ShortLived) -> (Vec<PlaceRow>, Vec<LibraryCallRow>, i64) {
-    let Sums { places: wholes, calls, requests_ns, unplaced } = gather(source, |place, _| (place, 0));
+    let own = crowd::own_ns(source);
+    let Sums { places: wholes, calls, requests_ns, unplaced } = gather(source, &own, |place, _| (place, 0));
     let parts: FxHashMap<FunctionId, Parts> =
         wholes.iter().map(|(&(place, _), sum)| (place, Parts::of(source, place, sum))).collect();
     let mut near: FxHashMap<FunctionId, i64> =
@@ -291,7 +292,7 @@ pub(super) fn rows(source: &Source<'_>, short_lived: &ShortLived) -> (Vec<PlaceR
         wholes
     } else {
         let part = |place, inlining| (place, parts.get(&place).map_or(0, |parts| parts.number(source, inlining)));
-        gather(source, part).places
+        gather(source, &own, part).places
     };
     let one = |((place, part), sum): ((FunctionId, usize), Sum)| {
         let chain = parts.get(&place).map_or(&[][..], |parts| parts.chain(part));
@@ -320,11 +321,15 @@ struct Sums<'a> {
     unplaced: FxHashMap<&'a str, Unplaced>,
 }
 
-/// Adds up all samples and waits; `part` tells to which part of a place it belongs what ran or waited in so and so an inlining.
-fn gather<'a>(source: &'a Source<'_>, part: impl Fn(FunctionId, InliningId) -> (FunctionId, usize)) -> Sums<'a> {
+/// Adds up all samples, each with its `own` time, and waits; `part` tells to which part of a place it belongs what ran or waited in so and so an inlining.
+fn gather<'a>(
+    source: &'a Source<'_>,
+    own: &[i64],
+    part: impl Fn(FunctionId, InliningId) -> (FunctionId, usize),
+) -> Sums<'a> {
     let mut sums: FxHashMap<(FunctionId, usize), Sum> = FxHashMap::default();
     let mut calls: FxHashMap<LibraryCall, Sum> = FxHashMap::default();
-    for (sample, own_ns) in source.tables.samples.iter().zip(crowd::own_ns(source)) {
+    for (sample, &own_ns) in source.tables.samples.iter().zip(own) {
         let Some(facts) = source.paths.stack(sample.stack).filter(|facts| !facts.preparing) else { continue };
         if source.is_idle(sample, facts.path) {
             continue;

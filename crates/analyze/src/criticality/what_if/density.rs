@@ -245,11 +245,10 @@ impl Priors {
         let samples = &source.tables.samples;
         let timed: FxHashSet<u32> =
             samples.iter().filter(|sample| takes_cpu(sample)).map(|sample| sample.task).collect();
-        // Who queues for a CPU tells nothing of what takes CPU time.
+        // Who queues for a CPU tells nothing of what takes CPU time, and a sample that stands for no time nothing of it.
         let tells = |sample: &&SchedSample| {
             sample.samples > 0 && sample.active_ns > 0 && (takes_cpu(sample) || !timed.contains(&sample.task))
         };
-        // One that stands for no time tells nothing of it.
         for sample in samples.iter().filter(tells) {
             let weight = sample.active_ns as f32;
             let mask = masks.get(sample.stack as usize).copied().unwrap_or(0);

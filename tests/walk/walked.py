@@ -139,9 +139,10 @@ def circumstances(answer, wanted):
     return f"[{', '.join(groups)}; {', '.join(calls)}; lost: {', '.join(answer.lost()) or 'nothing'}; {' | '.join(chains)}]"
 
 
-def broken(answer, threshold=0.25):
+def broken(answer):
     """What must hold in every answer."""
     complaints = []
+    threshold = answer.walk.get("threshold", 0.25)
     for chain in answer.chains:
         where = f"{chain['process']}/{chain['thread_group']}"
         if chain["ends"] not in ENDS:

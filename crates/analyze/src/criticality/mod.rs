@@ -11,6 +11,7 @@ mod contention;
 mod crowd;
 mod function;
 mod graph;
+mod hold_time;
 mod holder;
 mod idle_owner;
 mod lock_call;
@@ -68,6 +69,7 @@ use crate::names::file_name;
 use crate::sharing::Sharing;
 use crate::{Names, Selection};
 use call_path::{CallPaths, FunctionId, PathId, StackFacts};
+use hold_time::HoldTimes;
 use holder::Holders;
 use requests::{Servers, is_serving};
 use short_lived::ShortLived;
@@ -187,6 +189,7 @@ struct Source<'a> {
     wait_stacks: Vec<Option<u32>>,
     objects: wait::Objects<'a>,
     holders: Holders,
+    holds: HoldTimes<'a>,
     /// Paths at which threads wait until others have something for them.
     awaiting: FxHashSet<PathId>,
     /// What each wait's holder, or else its waker, gained meanwhile: its part of that, ns.
@@ -207,7 +210,8 @@ impl<'a> Source<'a> {
         let paths = CallPaths::new(profile, names);
         let objects = wait::Objects::new(tables);
         let wait_stacks = wait::stacks(tables, &objects);
-        let holders = Holders::new(tables, &paths, &wait_stacks);
+        let holds = HoldTimes::of(profile);
+        let holders = Holders::new(tables, &paths, &wait_stacks, &objects, &holds);
         let awaiting = awaiting(tables, &paths, &wait_stacks);
         let gains = shared_gain::shares(tables);
         let overhead = profile.meta.overhead_estimate.clamp(0.0, 0.9);
@@ -222,6 +226,7 @@ impl<'a> Source<'a> {
             wait_stacks,
             objects,
             holders,
+            holds,
             awaiting,
             gains,
             correction: Correction::default(),

@@ -35,8 +35,9 @@ pub(super) enum What {
     Code(Code),
     /// Waits by row, and the call that waits, if it is known: what it takes of a CPU, and the queue for one after it.
     Waits(Vec<u32>, Option<Code>),
-    /// Waits for a lock by row, while what is done under it takes its time still: a lock that is split, or given back earlier.
-    Contention(Vec<u32>),
+    /// Waits for a lock by row, and the calls that are slow because of them, while what is done under it takes its time still: a
+    /// lock that is split, or given back earlier.
+    Contention(Vec<u32>, Code),
     /// More CPUs.
     Cpus,
     /// All CPUs for threads that are pinned to some.
@@ -182,7 +183,7 @@ fn contention(source: &Source<'_>) -> Vec<Candidate> {
     let mut locks: Vec<_> = locks.into_iter().filter(|(_, (ns, _))| *ns as f64 >= least).collect();
     locks.sort_by_key(|&(key, (ns, _))| (Reverse(ns), key));
     let candidate = |((kind, object), (_, rows))| Candidate {
-        what: What::Contention(rows),
+        what: What::Contention(rows, Code::Contended(kind, object)),
         path: CONTENTION.to_owned(),
         scope: WhatIfScope::Wait,
         kind: Some(kind),

@@ -1,7 +1,7 @@
 //! Which part of each piece of work a path is.
 
 use rustc_hash::{FxHashMap, FxHashSet};
-use transect_profile_model::{Origin, SchedSample};
+use transect_profile_model::{Origin, SchedSample, WaitKind};
 
 use super::super::Source;
 use super::super::call_path::{FunctionId, PathId};
@@ -23,6 +23,8 @@ pub(super) enum Code {
         /// The innermost function.
         call: FunctionId,
     },
+    /// The calls of a contended lock, given by kind and object: they are slow because somebody waits for it.
+    Contended(WaitKind, u32),
 }
 
 impl Code {
@@ -39,6 +41,7 @@ impl Code {
                 source.paths.place(path) == Some(place)
                     && source.paths.paths[path as usize].functions.last() == Some(&call)
             }
+            Self::Contended(kind, object) => source.holders.lock_at(path) == Some((kind, object)),
         }
     }
 }

@@ -5,6 +5,7 @@ use transect_profile_model::{OtherThread, Parallelism, ProcessId, SchedWait, Wai
 
 use super::super::Source;
 use super::super::call_path::FunctionId;
+use super::super::hold_time::HoldTime;
 use super::super::tally::Tally;
 use super::density::{Code, Density};
 use super::hold::Holds;
@@ -25,10 +26,12 @@ const FOLLOWED: usize = 1_000;
 pub(super) struct Held {
     /// Kind and object of its waits.
     lock: (WaitKind, u32),
-    /// CPU time for which it was held at least, ns: while somebody waited for it.
-    pub least_ns: f64,
-    /// At most: all of the time spent where its holders were seen.
-    pub most_ns: f64,
+    /// CPU time for which it was held at least, ns: while somebody waited for it. ...
+    least_ns: f64,
+    /// ... and at most: all of the time spent where its holders were seen.
+    most_ns: f64,
+    /// What its calls say, between these; `None` if they were not recorded.
+    measured_ns: Option<f64>,
     /// Share of its time at each place: path of the holder.
     places: Vec<(u32, f64)>,
     /// Holders of some of its waits, and from when to when.
@@ -40,6 +43,17 @@ pub(super) struct Held {
 }
 
 impl Held {
+    /// CPU time for which it was held, ns: the most if `belief` is 1.0, the least if it is 0.0.
+    pub fn ns(&self, belief: f64) -> f64 {
+        let between = self.least_ns + (self.most_ns - self.least_ns) * belief;
+        self.measured_ns.filter(|_| belief > 0.0 && belief < 1.0).unwrap_or(between)
+    }
+
+    /// Whether its holds are known from its calls.
+    pub fn is_measured(&self) -> bool {
+        self.measured_ns.is_some()
+    }
+
     /// Which part of its time `code` runs.
     pub fn running(&self, source: &Source<'_>, code: Code) -> f64 {
         let hit = |place: &&(u32, f64)| code.covers(source, place.0);
@@ -124,6 +138,7 @@ pub(super) fn keys(source: &Source<'_>) -> Vec<Option<LockKey>> {
 #[derive(Default)]
 struct Sum {
     ns: i64,
+    held: Option<HoldTime>,
     merged_ns: i64,
     places: Tally<u32>,
     spans: Vec<(i64, i64)>,
@@ -143,6 +158,7 @@ pub(super) fn held(source: &Source<'_>, timelines: &Timelines, keys: &[Option<Lo
         });
         let sum = &mut locks[at].1;
         sum.ns += wait.ns;
+        sum.held = sum.held.or_else(|| source.holds.waited_for(source.tables, row));
         // Without a holder the waker had it; where that was giving it back, what it did before is not known.
         let waker = || wait.waker.filter(|_| wait.holder.is_none()).and_then(|waker| waker.stack);
         let path = source.holders.stack(row).or_else(waker).and_then(|stack| source.paths.stack(stack));
@@ -201,6 +217,7 @@ fn lock(
         lock,
         least_ns: 0.0,
         most_ns: 0.0,
+        measured_ns: None,
         places,
         followed: sum.followed.into_iter().step_by(step).collect(),
         blocked: 0.0,
@@ -214,9 +231,19 @@ fn lock(
     let waited = ((union(sum.spans) + sum.merged_ns) as f64).min(elapsed);
     held.saturated = waited >= SATURATED * elapsed;
     // A holder that waits for a CPU needs no more of them than it gets.
-    held.least_ns = waited * (held.blocked + (1.0 - held.blocked) * on_cpu(source, &held.followed));
+    let on_cpu = held.blocked + (1.0 - held.blocked) * on_cpu(source, &held.followed);
+    held.least_ns = waited * on_cpu;
     let most = (running / (1.0 - held.blocked).max(0.05)).min(elapsed);
     held.most_ns = most.max(held.least_ns);
+    // Holds of several readers are at the same time.
+    if let Some(time) = sum.held.filter(|_| held.lock.0 == WaitKind::Mutex) {
+        // Waits begin and end beside the holds: a wake-up takes its time.
+        let bounded = |ns: i64| (ns as f64).min(elapsed);
+        held.most_ns = bounded(time.high_ns);
+        held.least_ns = held.least_ns.max(bounded(time.low_ns) * on_cpu).min(held.most_ns);
+        // While a holder has no CPU, the others come to wait for it and leave it theirs.
+        held.measured_ns = Some(bounded(time.ns).clamp(held.least_ns, held.most_ns));
+    }
     held
 }
 

@@ -100,7 +100,7 @@ pub(super) fn savings(source: &Source<'_>, candidates: &[Candidate], speedups: &
                         let running = match candidate.what {
                             What::Code(code) => lock.running(source, code).max(first.map_or(0.0, sampled)),
                             // Who holds it then keeps nobody from going on.
-                            What::Contention(ref rows) => {
+                            What::Contention(ref rows, _) => {
                                 let is_it = |&row: &u32| lock.is_waited_for(source, row);
                                 f64::from(u8::from(rows.first().is_some_and(is_it)))
                             }
@@ -242,7 +242,8 @@ fn code_of(candidate: &Candidate) -> Option<Code> {
     match candidate.what {
         What::Code(code) => Some(code),
         What::Waits(_, code) => code,
-        What::Contention(_) | What::Cpus | What::Unpinned => None,
+        What::Contention(_, code) => Some(code),
+        What::Cpus | What::Unpinned => None,
     }
 }
 
@@ -250,7 +251,7 @@ fn code_of(candidate: &Candidate) -> Option<Code> {
 fn is_sped_up(source: &Source<'_>, candidate: &Candidate, row: u32) -> bool {
     let wait = &source.tables.waits[row as usize];
     match &candidate.what {
-        What::Waits(rows, _) | What::Contention(rows) => rows.binary_search(&row).is_ok(),
+        What::Waits(rows, _) | What::Contention(rows, _) => rows.binary_search(&row).is_ok(),
         What::Code(code) if wait.waker.is_none() && wait.holder.is_none() => {
             // A sleep, or what comes from outside, is no work of the function that waits for it.
             let of_files = wait.kind.is_of_files() || wait.kind == WaitKind::PageFault;
@@ -295,8 +296,7 @@ impl Predictor<'_> {
         }
         let saving = |(changed, &speedup): (f64, &f64)| {
             let floor = self.locks.iter().zip(&marks.locks).map(|(lock, share)| {
-                let held = lock.least_ns + (lock.most_ns - lock.least_ns) * belief.held;
-                held * (1.0 - (1.0 - 1.0 / speedup) * share) / self.elapsed.max(1.0)
+                lock.ns(belief.held) * (1.0 - (1.0 - 1.0 / speedup) * share) / self.elapsed.max(1.0)
             });
             let after = (changed / f64::max(base, 1e-9)).max(floor.fold(0.0, f64::max));
             (1.0 - after).clamp(0.0, 1.0)
@@ -377,13 +377,18 @@ impl Predictor<'_> {
         // it is first.
         let limit = |wait: &Wait| match &candidate.what {
             What::Code(code) if self.holds(wait, *code) => wait.ns * (1.0 - gain),
-            What::Contention(rows) if rows.binary_search(&wait.row).is_ok() => wait.ns * (1.0 - gain),
+            What::Contention(rows, _) if rows.binary_search(&wait.row).is_ok() => wait.ns * (1.0 - gain),
+            // Who holds a mutex when is chance: nobody has to come after the one that it came after. How long the run takes at least
+            // follows from all holds.
+            _ if self.locks.iter().any(|lock| lock.is_measured() && lock.is_waited_for(self.source, wait.row)) => {
+                wait.ns
+            }
             _ => f64::INFINITY,
         };
         let limits: Vec<f64> = trace.waits.iter().map(limit).collect();
         // A lock that is split makes nobody wait.
         let split = match &candidate.what {
-            What::Contention(rows) if gain > 0.0 => {
+            What::Contention(rows, _) if gain > 0.0 => {
                 rows.first().and_then(|&row| self.mutexes.find(self.keys[row as usize]))
             }
             _ => None,

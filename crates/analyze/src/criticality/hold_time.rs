@@ -17,6 +17,11 @@ pub(super) struct HoldTime {
 }
 
 impl HoldTime {
+    /// The time if it is known to half of it; else what is sure: a few holds without a CPU may stand for most of it.
+    pub fn likely_ns(&self) -> i64 {
+        if self.ns - self.low_ns <= self.ns / 2 { self.ns } else { self.low_ns }
+    }
+
     /// Whether who held the lock when a wait of `ns` began may have done so to its end.
     pub fn may_last(&self, ns: i64) -> bool {
         self.acquisitions == 0 || ns / LONGER <= self.high_ns / self.acquisitions
@@ -74,6 +79,8 @@ mod tests {
         profile.locks = vec![lock("a", 10, 1_000, Some(2_000)), lock("b", 30, 5_000, Some(6_000))];
         let time = HoldTimes::of(&profile).0[&(0, "0x10 (m)")];
         assert_eq!((time.ns, time.low_ns, time.high_ns), (6_000, 0, 8_000));
+        assert_eq!(time.likely_ns(), 0);
+        assert_eq!(HoldTime { low_ns: 3_000, ..time }.likely_ns(), 6_000);
         assert!(time.may_last(800) && !time.may_last(900));
         profile.locks[1].hold_ns_high = None;
         assert!(HoldTimes::of(&profile).0[&(0, "0x10 (m)")].may_last(1_000_000));

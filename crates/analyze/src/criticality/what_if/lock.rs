@@ -49,6 +49,11 @@ impl Held {
         self.measured_ns.filter(|_| belief > 0.0 && belief < 1.0).unwrap_or(between)
     }
 
+    /// Whether somebody waits for it nearly all the time.
+    pub fn is_saturated(&self) -> bool {
+        self.saturated
+    }
+
     /// Whether its holds are known from its calls.
     pub fn is_measured(&self) -> bool {
         self.measured_ns.is_some()
@@ -242,7 +247,7 @@ fn lock(
         held.most_ns = bounded(time.high_ns);
         held.least_ns = held.least_ns.max(bounded(time.low_ns) * on_cpu).min(held.most_ns);
         // While a holder has no CPU, the others come to wait for it and leave it theirs.
-        held.measured_ns = Some(bounded(time.ns).clamp(held.least_ns, held.most_ns));
+        held.measured_ns = Some(bounded(time.likely_ns()).clamp(held.least_ns, held.most_ns));
     }
     held
 }

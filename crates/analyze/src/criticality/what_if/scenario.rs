@@ -88,28 +88,36 @@ pub(super) fn savings(source: &Source<'_>, candidates: &[Candidate], speedups: &
         .map(|candidate| {
             let hit = |row: u32| is_sped_up(source, candidate, row);
             let mark = |stretch: &Stretch| stretch.trace.waits.iter().map(|wait| hit(wait.row)).collect();
+            let of_locks = {
+                let number = codes.iter().position(|&other| Some(other) == code_of(candidate));
+                let first = loose.first().zip(number.filter(|_| matches!(candidate.what, What::Code(_))));
+                chains.shares(locks.iter().map(|lock| {
+                    let sampled = |(Stretch { trace, density, .. }, number): (&Stretch, usize)| {
+                        lock.sampled(source, trace, density, number)
+                    };
+                    let running = match candidate.what {
+                        What::Code(code) => lock.running(source, code).max(first.map_or(0.0, sampled)),
+                        // Who holds it then keeps nobody from going on.
+                        What::Contention(ref rows, _) => {
+                            let is_it = |&row: &u32| lock.is_waited_for(source, row);
+                            f64::from(u8::from(rows.first().is_some_and(is_it)))
+                        }
+                        _ => 0.0,
+                    };
+                    running + lock.waiting(source, &timelines, hit)
+                }))
+            };
+            // Who waits for a lock waits for less of what is done under it.
+            let part = |row: u32| match locks.iter().position(|lock| lock.is_waited_for(source, row)) {
+                _ if hit(row) => Part::Marked,
+                Some(lock) if locks[lock].is_saturated() => Part::Saturated(of_locks[lock]),
+                Some(lock) => Part::Queued(of_locks[lock]),
+                None => Part::Other,
+            };
             let marks = Marks {
                 waits: loose.iter().map(mark).collect(),
-                locks: {
-                    let number = codes.iter().position(|&other| Some(other) == code_of(candidate));
-                    let first = loose.first().zip(number.filter(|_| matches!(candidate.what, What::Code(_))));
-                    chains.shares(locks.iter().map(|lock| {
-                        let sampled = |(Stretch { trace, density, .. }, number): (&Stretch, usize)| {
-                            lock.sampled(source, trace, density, number)
-                        };
-                        let running = match candidate.what {
-                            What::Code(code) => lock.running(source, code).max(first.map_or(0.0, sampled)),
-                            // Who holds it then keeps nobody from going on.
-                            What::Contention(ref rows, _) => {
-                                let is_it = |&row: &u32| lock.is_waited_for(source, row);
-                                f64::from(u8::from(rows.first().is_some_and(is_it)))
-                            }
-                            _ => 0.0,
-                        };
-                        running + lock.waiting(source, &timelines, hit)
-                    }))
-                },
-                paused: timelines.merged.iter().map(|rows| paused(source.tables, rows, hit)).collect(),
+                paused: timelines.merged.iter().map(|rows| paused(source.tables, rows, part)).collect(),
+                locks: of_locks.clone(),
                 spun: spun(source, hit),
             };
             let predict = |stretches, belief| predictor.predict(candidate, &marks, stretches, speedups, belief);
@@ -190,31 +198,59 @@ struct Marks {
 struct Paused {
     /// What the candidate speeds up itself.
     marked: f64,
+    /// What waits for a lock that is held for less; ...
+    saturated: f64,
+    /// ... and where it is free at times: fewer wait, and each for less.
+    queued: f64,
     /// What no other thread ends.
     own: f64,
     /// What other threads end, by thread: it takes less where they have less to do.
     for_others: Vec<(u32, f64)>,
 }
 
-/// `hit`: whether the candidate speeds a wait up.
-fn paused(tables: &SchedTables, rows: &[u32], hit: impl Fn(u32) -> bool) -> Paused {
+/// What a candidate speeds up of a wait.
+#[derive(Clone, Copy)]
+enum Part {
+    /// All of it.
+    Marked,
+    /// Of the time of a lock that is never free, ...
+    Saturated(f64),
+    /// ... or of another lock, so much.
+    Queued(f64),
+    Other,
+}
+
+fn paused(tables: &SchedTables, rows: &[u32], part: impl Fn(u32) -> Part) -> Paused {
     let (mut sum, mut whole) = (Paused::default(), 0.0);
     for &row in rows {
         let wait = &tables.waits[row as usize];
-        whole += wait.ns as f64;
-        if hit(row) {
-            sum.marked += wait.ns as f64;
-        } else if let Some(other) = wait.holder.as_ref().or(wait.waker.as_ref()) {
-            match sum.for_others.iter_mut().find(|(task, _)| *task == other.task) {
-                Some((_, ns)) => *ns += wait.ns as f64,
-                None => sum.for_others.push((other.task, wait.ns as f64)),
-            }
+        let ns = wait.ns as f64;
+        whole += ns;
+        let part = part(row);
+        let other = wait.holder.as_ref().or(wait.waker.as_ref()).filter(|_| !matches!(part, Part::Marked));
+        let mut rest = ns;
+        match part {
+            Part::Marked => sum.marked += ns,
+            Part::Saturated(part) => (rest, sum.saturated) = (ns * (1.0 - part), sum.saturated + ns * part),
+            Part::Queued(part) => (rest, sum.queued) = (ns * (1.0 - part), sum.queued + ns * part),
+            Part::Other => {}
+        }
+        match other.map(|other| (other.task, sum.for_others.iter_mut().find(|(task, _)| *task == other.task))) {
+            Some((_, Some((_, others)))) => *others += rest,
+            Some((task, None)) => sum.for_others.push((task, rest)),
+            None => sum.own += rest,
         }
     }
     let whole = f64::max(whole, 1.0);
-    sum.for_others.iter_mut().for_each(|(_, ns)| *ns /= whole);
-    let own = 1.0 - sum.for_others.iter().map(|(_, part)| part).sum::<f64>();
-    Paused { marked: sum.marked / whole, own: own.max(0.0), ..sum }
+    let part = |ns: f64| ns / whole;
+    let for_others = sum.for_others.into_iter().map(|(task, ns)| (task, part(ns))).collect();
+    Paused {
+        marked: part(sum.marked),
+        saturated: part(sum.saturated),
+        queued: part(sum.queued),
+        own: part(sum.own),
+        for_others,
+    }
 }
 
 /// Per thread, the part of the time that it spins in which it spins for a wait that is sped up.
@@ -341,12 +377,12 @@ impl Predictor<'_> {
             doing.whole += piece.work() + pause * own;
             doing.saved += piece.work() * less + pause * gain * marked;
         }
-        let saved = |Paused { marked, for_others, .. }: &Paused| {
+        let saved = |Paused { marked, saturated, queued, for_others, .. }: &Paused| {
             // A damaged table may name a thread that is not there.
             let part =
                 |&(task, part): &(u32, f64)| doing.get(task as usize).map_or(0.0, |doing| part * doing.saved_part());
             let for_others = for_others.iter().map(part);
-            gain * marked + for_others.sum::<f64>()
+            gain * (marked + saturated) + (1.0 - (1.0 - gain).powi(2)) * queued + for_others.sum::<f64>()
         };
         let saved: Vec<f64> = paused.iter().map(saved).collect();
         let pause = |piece: &Piece| f64::from(piece.pause) * (1.0 - saved[piece.task as usize]).max(0.0);
@@ -467,9 +503,11 @@ mod tests {
             vec![wait(WaitKind::FileSync, 50, None), wait(WaitKind::Mutex, 30, other), wait(WaitKind::Sleep, 20, None)];
         let tables = SchedTables { waits, ..SchedTables::default() };
         assert_eq!(
-            paused(&tables, &[0, 1, 2], |row| row == 0),
-            Paused { marked: 0.5, own: 0.7, for_others: vec![(1, 0.3)] }
+            paused(&tables, &[0, 1, 2], |row| if row == 0 { Part::Marked } else { Part::Other }),
+            Paused { marked: 0.5, own: 0.7, for_others: vec![(1, 0.3)], ..Paused::default() }
         );
-        assert_eq!(paused(&tables, &[], |_| true), Paused { own: 1.0, ..Paused::default() });
+        let of_lock = paused(&tables, &[0, 1, 2], |row| if row == 1 { Part::Queued(0.5) } else { Part::Other });
+        assert_eq!(of_lock, Paused { queued: 0.15, own: 0.7, for_others: vec![(1, 0.15)], ..Paused::default() });
+        assert_eq!(paused(&tables, &[], |_| Part::Marked), Paused::default());
     }
 }

@@ -4,6 +4,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use transect_profile_model::Origin;
 
 use super::super::Source;
+use super::pooling::Pooling;
 use super::timeline::Timelines;
 use super::trace::{Piece, Trace};
 
@@ -63,23 +64,25 @@ pub(super) fn measure(trace: &mut Trace, source: &Source<'_>, timelines: &Timeli
 
 /// Where threads queued for a CPU.
 pub(super) struct Queues {
-    /// Of each thread the part of its queueing that it did elsewhere than where it waits, 0.0–1.0: it had lost its CPU.
+    pub pooling: Pooling,
+    /// Of each thread, or of those looked at together, the part of its queueing that it did elsewhere than where it waits, 0.0–1.0: it had lost its CPU.
     preempted: FxHashMap<u32, f64>,
 }
 
 impl Queues {
     pub fn new(source: &Source<'_>) -> Self {
+        let pooling = Pooling::new(source.tables);
         let path = |stack: u32| source.paths.stack(stack).map(|facts| facts.path);
         let waits: FxHashSet<u32> = source.wait_stacks.iter().flatten().filter_map(|&stack| path(stack)).collect();
         let mut sums: FxHashMap<u32, (f64, f64)> = FxHashMap::default();
         for sample in source.tables.samples.iter().filter(|sample| sample.origin == Origin::StackTop) {
             let woken = path(sample.stack).is_some_and(|path| waits.contains(&path));
-            let (whole, lost) = sums.entry(sample.task).or_default();
+            let (whole, lost) = sums.entry(pooling.of(sample.task)).or_default();
             *whole += sample.active_ns as f64;
             *lost += if woken { 0.0 } else { sample.active_ns as f64 };
         }
         let part = |(task, (whole, lost)): (u32, (f64, f64))| (task, if whole > 0.0 { lost / whole } else { 0.0 });
-        Self { preempted: sums.into_iter().map(part).collect() }
+        Self { preempted: sums.into_iter().map(part).collect(), pooling }
     }
 }
 
@@ -93,7 +96,7 @@ fn fit(pieces: &mut [Piece], source: &Source<'_>, queues: &Queues) {
         return;
     }
     let part = (had * whole / demand).min(1.0);
-    let lost = queues.preempted.get(&pieces[0].task).copied().unwrap_or(0.0);
+    let lost = queues.preempted.get(&queues.pooling.of(pieces[0].task)).copied().unwrap_or(0.0);
     for piece in pieces {
         let queued = active(piece) * (1.0 - part);
         (piece.lag, piece.preempted) = ((queued * (1.0 - lost)) as f32, (queued * lost) as f32);

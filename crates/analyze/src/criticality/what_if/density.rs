@@ -7,6 +7,7 @@ use super::super::Source;
 use super::super::call_path::{FunctionId, PathId};
 use super::super::spin::spinning_stacks;
 use super::demand::{CLASSES, class};
+use super::pooling::Pooling;
 use super::trace::Trace;
 
 /// Code that may be sped up.
@@ -103,14 +104,14 @@ impl Density {
         f64::from(self.shares[piece * (self.codes + 1) + self.codes])
     }
 
-    pub fn new(source: &Source<'_>, codes: &[Code], trace: &Trace) -> Self {
+    pub fn new(source: &Source<'_>, codes: &[Code], pooling: &Pooling, trace: &Trace) -> Self {
         let codes = &codes[..codes.len().min(MOST_CODES)];
         let masks = masks(source, codes);
         let width = codes.len() + 1;
         let bits = |mask: u32| {
             (0..width).filter(move |&at| mask >> (if at + 1 == width { SPIN as usize } else { at }) & 1 == 1)
         };
-        let priors = Priors::new(source, &masks, width, &bits);
+        let priors = Priors::new(source, pooling, &masks, width, &bits);
 
         // Moments by thread, then by time, as pieces are.
         let tables = source.tables;
@@ -161,7 +162,7 @@ impl Density {
                 count += KNOWN;
             }
             let alike = &alike[piece.signature as usize * (width + 1)..][..width + 1];
-            let prior = priors.of(piece.task, &piece.demand);
+            let prior = priors.of(pooling.of(piece.task), &piece.demand);
             for bit in 0..width {
                 let like = (alike[bit] + PRIOR * prior[bit]) / (alike[width] + PRIOR);
                 shares[number * width + bit] = (own[bit] + ALIKE * like) / (count + ALIKE);
@@ -229,7 +230,7 @@ fn takes_cpu(sample: &SchedSample) -> bool {
     sample.origin == Origin::Sample && sample.active_ns > 0
 }
 
-/// Shares by thread and class of the number of active threads, from the sums of samples: by the active time that they stand
+/// Shares by thread (see [`Pooling`]) and class of the number of active threads, from the sums of samples: by the active time that they stand
 /// for, as their rate changes.
 struct Priors {
     width: usize,
@@ -240,6 +241,7 @@ struct Priors {
 impl Priors {
     fn new<I: Iterator<Item = usize>>(
         source: &Source<'_>,
+        pooling: &Pooling,
         masks: &[u32],
         width: usize,
         bits: &dyn Fn(u32) -> I,
@@ -247,17 +249,19 @@ impl Priors {
         let mut priors = Self { width, by_class: FxHashMap::default(), by_task: FxHashMap::default() };
         let samples = &source.tables.samples;
         let timed: FxHashSet<u32> =
-            samples.iter().filter(|sample| takes_cpu(sample)).map(|sample| sample.task).collect();
+            samples.iter().filter(|sample| takes_cpu(sample)).map(|sample| pooling.of(sample.task)).collect();
         // Who queues for a CPU tells nothing of what takes CPU time, and a sample that stands for no time nothing of it.
         let tells = |sample: &&SchedSample| {
-            sample.samples > 0 && sample.active_ns > 0 && (takes_cpu(sample) || !timed.contains(&sample.task))
+            sample.samples > 0
+                && sample.active_ns > 0
+                && (takes_cpu(sample) || !timed.contains(&pooling.of(sample.task)))
         };
         for sample in samples.iter().filter(tells) {
-            let weight = sample.active_ns as f32;
+            let (weight, task) = (sample.active_ns as f32, pooling.of(sample.task));
             let mask = masks.get(sample.stack as usize).copied().unwrap_or(0);
-            let by_class = priors.by_class.entry((sample.task, class(sample.n)));
+            let by_class = priors.by_class.entry((task, class(sample.n)));
             let by_class = by_class.or_insert_with(|| vec![0.0; width + 1]);
-            let by_task = priors.by_task.entry(sample.task).or_insert_with(|| vec![0.0; width + 1]);
+            let by_task = priors.by_task.entry(task).or_insert_with(|| vec![0.0; width + 1]);
             for sums in [by_class, by_task] {
                 bits(mask).for_each(|bit| sums[bit] += weight);
                 sums[width] += weight;

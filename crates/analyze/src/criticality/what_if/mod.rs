@@ -15,6 +15,7 @@ mod hold;
 mod lock;
 mod meeting;
 mod polling;
+mod pooling;
 mod replay;
 mod scenario;
 pub(super) mod timeline;

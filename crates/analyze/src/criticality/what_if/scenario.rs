@@ -175,7 +175,7 @@ fn stretches(
             let row = &source.tables.waits[wait.row as usize];
             wait.elastic = wait.ending == Ending::Time && fixed.get(row.task as usize) == Some(&true);
         }
-        let density = Density::new(source, codes, &trace);
+        let density = Density::new(source, codes, &queues.pooling, &trace);
         Stretch { trace, density, weight: stands_for as f64 / (end - start).max(1) as f64 }
     };
     spans.into_iter().map(stretch).collect()

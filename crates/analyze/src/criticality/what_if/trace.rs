@@ -10,6 +10,7 @@ use super::hold::Holds;
 use super::lock::LockKey;
 use super::meeting::{Meetings, arrange};
 use super::polling::Polling;
+use super::pooling::Pooling;
 use super::timeline::{SKEW, Timelines};
 
 /// What a thread does next.
@@ -41,7 +42,7 @@ pub(super) struct Piece {
     pub task: u32,
     pub start_ns: i64,
     pub end_ns: i64,
-    /// Its thread, what it comes after and what before: pieces alike are made of the same code.
+    /// Its thread (see [`Pooling`]), what it comes after and what before: pieces alike are made of the same code.
     pub signature: u32,
     /// A stack that it is known to begin with.
     pub stack: Option<u32>,
@@ -172,7 +173,7 @@ pub(super) fn trace(
     polling.shorten(&mut trace, &mut points);
     arrange(source, timelines, &mut trace, &mut points, meet);
     points.sort_unstable();
-    let mut cutter = Cutter::new(source, timelines, trace);
+    let mut cutter = Cutter::new(source, timelines, &queues.pooling, trace);
     let mut rest = &points[..];
     for task in 0..source.tables.tasks.len() as u32 {
         let mine = rest.partition_point(|&(of, ..)| of <= task);
@@ -343,6 +344,7 @@ fn last(source: &Source<'_>, timelines: &Timelines, trace: &Trace) -> Option<u32
 
 struct Cutter<'a> {
     source: &'a Source<'a>,
+    pooling: &'a Pooling,
     trace: Trace,
     /// Threads with waits that were merged.
     merged: Vec<bool>,
@@ -351,9 +353,10 @@ struct Cutter<'a> {
 }
 
 impl<'a> Cutter<'a> {
-    fn new(source: &'a Source<'a>, timelines: &Timelines, trace: Trace) -> Self {
+    fn new(source: &'a Source<'a>, timelines: &Timelines, pooling: &'a Pooling, trace: Trace) -> Self {
         Self {
             source,
+            pooling,
             trace,
             merged: timelines.merged.iter().map(|rows| !rows.is_empty()).collect(),
             signatures: FxHashMap::default(),
@@ -432,7 +435,7 @@ impl<'a> Cutter<'a> {
             return;
         }
         let next = self.signatures.len() as u32;
-        let signature = *self.signatures.entry((task, from, to)).or_insert(next);
+        let signature = *self.signatures.entry((self.pooling.of(task), from, to)).or_insert(next);
         self.trace.signatures = self.signatures.len();
         self.trace.steps.push(Step::Work(self.trace.pieces.len() as u32));
         if self.merged[task as usize] {

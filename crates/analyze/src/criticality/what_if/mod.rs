@@ -13,6 +13,7 @@ mod fixed_rate;
 mod hidden;
 mod hold;
 mod lock;
+mod made_for;
 mod meeting;
 mod polling;
 mod pooling;

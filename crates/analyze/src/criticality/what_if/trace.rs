@@ -8,6 +8,7 @@ use super::super::Source;
 use super::demand::{CLASSES, Queues, measure};
 use super::hold::Holds;
 use super::lock::LockKey;
+use super::made_for::add_requests;
 use super::meeting::{Meetings, arrange};
 use super::polling::Polling;
 use super::pooling::Pooling;
@@ -28,6 +29,8 @@ pub(super) enum Step {
     Spawn(u32),
     /// Waits.
     Block(u32),
+    /// Begins only when there is something for it to do.
+    Gate(u32),
     /// Takes a mutex, or waits for it.
     Lock(u32),
     /// Gives it back.
@@ -53,6 +56,8 @@ pub(super) struct Piece {
     /// Time in it that its thread queued for a CPU although the threads on CPUs left it its part of one, ns: it waited for a thread
     /// before it on the same CPU, or for other programs. After it was woken, ...
     pub lag: f32,
+    /// How crowded the CPUs were as it began: threads beyond those that fill them, per thread that they take.
+    pub crowd: f32,
     /// ... and after it had lost its CPU.
     pub preempted: f32,
 }
@@ -122,7 +127,7 @@ pub(super) struct Trace {
     pub signatures: usize,
     /// Threads that others start in the stretch.
     pub spawned: Vec<bool>,
-    /// Start of threads whose maker is not known, since the stretch's start, ns.
+    /// Start of threads whose maker is not known, since the stretch's start, ns; of others, how long after what starts them.
     pub late: Vec<f64>,
     /// Members of each meeting.
     pub meetings: Vec<u32>,
@@ -137,6 +142,8 @@ pub(super) struct Trace {
 /// What a thread comes to at some instant; in the order of points at one instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Point {
+    /// It has something to do from here on.
+    Gate(u32),
     /// A thread has ended that it joined.
     Await(u32),
     /// From here on somebody waits for a lock that it holds.
@@ -155,7 +162,7 @@ pub(super) enum Point {
     Block(u32),
 }
 
-type Points = Vec<(u32, i64, Point)>;
+pub(super) type Points = Vec<(u32, i64, Point)>;
 
 /// Cuts the stretch from `start_ns` to `end_ns` into steps.
 pub(super) fn trace(
@@ -170,6 +177,7 @@ pub(super) fn trace(
     add_waits(&mut trace, &mut points, source, timelines, |row| holds.find(keys[row as usize]).is_none());
     add_holds(&mut trace, &mut points, source, timelines, holds);
     add_threads(&mut trace, &mut points, source, timelines);
+    add_requests(&mut trace, &mut points, source);
     polling.shorten(&mut trace, &mut points);
     arrange(source, timelines, &mut trace, &mut points, meet);
     points.sort_unstable();
@@ -378,6 +386,7 @@ impl<'a> Cutter<'a> {
             let step = match point {
                 Point::Await(child) => Step::Await(child),
                 Point::Held(_) => continue,
+                Point::Gate(wait) => Step::Gate(wait),
                 Point::Fire(wait) => Step::Fire(wait),
                 Point::Meet(meeting) => Step::Meet(meeting),
                 Point::Spawn(child) => Step::Spawn(child),
@@ -420,6 +429,7 @@ impl<'a> Cutter<'a> {
                 (self.tag(3, Some(self.wait(id).kind), stack), None)
             }
             Point::Meet(_) => (self.tag(4, None, None), None),
+            Point::Gate(_) => (self.tag(0, None, None), None),
             Point::Spawn(_) => (self.tag(5, None, None), None),
             Point::Lock(_) => (self.tag(7, None, None), None),
             Point::Unlock(_) => (self.tag(8, None, None), None),
@@ -450,6 +460,7 @@ impl<'a> Cutter<'a> {
             demand: [0.0; CLASSES],
             pause: 0.0,
             lag: 0.0,
+            crowd: 0.0,
             preempted: 0.0,
         });
     }

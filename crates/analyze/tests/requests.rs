@@ -28,7 +28,7 @@ fn served(sleep_us: f64, render_us: f64, cpus: usize) -> Profile {
     };
     let clients = (1..=CLIENTS).map(|id| ("main", Do::Spawn(id)));
     let starts = (0..requests).flat_map(|request| {
-        [("main", Do::Take(accept)), ("main", Do::Run(5.0)), ("main", Do::Spawn(1 + CLIENTS + request))]
+        [("main", Do::Take(accept)), ("main", Do::Run(120.0)), ("main", Do::Spawn(1 + CLIENTS + request))]
     });
     let joined = (1..=CLIENTS).map(|id| ("main", Do::Join(id)));
     let main =

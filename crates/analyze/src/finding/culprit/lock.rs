@@ -11,6 +11,8 @@ use crate::{CriticalWaitRow, OtherThreadRow, WhatIfRow};
 
 /// Part of the waiting for a lock from which what is known of its holders then stands for all of it.
 const KNOWN_PART: f64 = 0.05;
+/// Part of the time of the place that holds a lock from which what it waits for is said with it.
+const MOSTLY: f64 = 0.5;
 /// Part of a place's time in calls of locks from which it does nothing else.
 const NOTHING_ELSE: f64 = 0.9;
 
@@ -219,7 +221,8 @@ impl<'a> Causes<'a> {
                 format!("{who} for {named} while {} is in {place}", self.who(thread, lock.row))
             }
             (Some(place), Some(thread)) => {
-                format!("{who} for {named} that {} holds in {place}", self.who(thread, lock.row))
+                let meanwhile = holder.map_or_else(String::new, waiting_meanwhile);
+                format!("{who} for {named} that {} holds in {place}{meanwhile}", self.who(thread, lock.row))
             }
             _ => match (waiter, api) {
                 (Some(waiter), _) => format!("{who} for {named} in {}", Self::at(&waiter.function, waiter)),
@@ -258,6 +261,33 @@ impl<'a> Causes<'a> {
                 ..holder.or(waiter).map(|place| self.whereabouts(place, api.map(String::as_str))).unwrap_or_default()
             },
         }
+    }
+}
+
+/// What a holder mostly waits for outside of the program where it holds a lock, as the end of a clause.
+fn waiting_meanwhile(place: &PlaceRow) -> String {
+    use WaitKind as K;
+    let outside = |kind| {
+        matches!(
+            kind,
+            K::FileSync
+                | K::FileRead
+                | K::FileWrite
+                | K::Sleep
+                | K::Socket
+                | K::Pipe
+                | K::Poll
+                | K::PageFault
+                | K::Child
+        )
+    };
+    let waited: i64 = place.waiting.iter().map(|wait| wait.ns).sum();
+    let most = place.waiting.iter().filter(|wait| outside(wait.kind)).max_by_key(|wait| wait.ns);
+    match most.filter(|wait| wait.ns as f64 >= MOSTLY * (place.on_cpu_ns + waited) as f64) {
+        None => String::new(),
+        Some(wait) if wait.kind == K::Sleep => " while it sleeps".to_owned(),
+        Some(wait) if wait.kind.is_of_files() => format!(" while {}", super::waits::waited(place, wait)),
+        Some(wait) => format!(" while it waits for {}", super::waits::waited(place, wait)),
     }
 }
 

@@ -14,6 +14,8 @@ const LEAST_PERCENT: f64 = 5.0;
 const MOST: usize = 3;
 /// Mean active threads over CPUs from which CPUs are short.
 const CROWDED: f64 = 1.2;
+/// Part of the time in which threads could have run from which the CPUs are taken by those that spin.
+const MOSTLY_SPUN: f64 = 0.5;
 
 /// Adds findings; says whether they explain what threads wait for.
 pub(super) fn find(view: &CriticalityView, findings: &mut Vec<FindingRow>) -> bool {
@@ -254,32 +256,47 @@ pub(super) fn beside_others(view: &CriticalityView) -> String {
     format!(" (a rough guess: others had the CPUs for {} of the run)", percent(view.contention.of_run * 100.0))
 }
 
+/// Waiting in loops. Go's idle threads look for goroutines, which nobody could repair.
+fn spins(view: &CriticalityView) -> impl Iterator<Item = &CriticalWaitRow> {
+    let idle = |function: &String| [GO_SCHEDULER, GO_MONITOR].contains(&function.as_str());
+    view.waits.iter().filter(move |row| row.kind == WaitKind::Spin && !row.stack.iter().any(idle))
+}
+
 /// Threads that wait for others in a loop.
 pub(super) fn spinning(view: &CriticalityView) -> Option<FindingRow> {
-    // Go's idle threads look for goroutines, which nobody could repair.
-    let idle = |function: &String| [GO_SCHEDULER, GO_MONITOR].contains(&function.as_str());
-    let of_go = |row: &&CriticalWaitRow| row.stack.iter().any(idle);
-    let rows = || view.waits.iter().filter(|row| row.kind == WaitKind::Spin && !of_go(row));
-    let (critical, spun) = rows().fold((0, 0), |(c, n), row| (c + row.critical_ns, n + row.ns));
-    let first = rows().next().filter(|_| share(view, critical) >= LEAST_PERCENT)?;
+    let (critical, spun) = spins(view).fold((0, 0), |(c, n), row| (c + row.critical_ns, n + row.ns));
+    let first = spins(view).next().filter(|_| share(view, critical) >= LEAST_PERCENT)?;
     let place = place(view, first);
     let mut evidence = format!("{} spent waiting in a loop, mostly in {place}", time(spun));
     if let Some(worker) = &first.meanwhile {
         evidence += &format!(", while {} was in {}", worker.thread, worker.function);
         evidence += &saving(view, &worker.function);
     }
-    let code = first.meanwhile.as_ref().map_or(place, |worker| worker.function.as_str());
+    // Where there are more threads than CPUs, those that spin have the CPUs that the one that they wait for lacks.
+    let (finding, next, code) = if is_crowded(view) {
+        let finding = format!("Threads of group {} wait for others in a loop, on CPUs that these lack", first.group);
+        (finding, "Have them block (a condition variable, a futex) instead of spinning", place)
+    } else {
+        let code = first.meanwhile.as_ref().map_or(place, |worker| worker.function.as_str());
+        let finding = format!("Threads of group {} wait for others in a loop", first.group);
+        (finding, "Speed up who is waited for, or spread the work", code)
+    };
     Some(FindingRow {
-        finding: format!("Threads of group {} wait for others in a loop", first.group),
+        finding,
         evidence,
         view: "criticality".to_owned(),
-        next: view_of("Speed up who is waited for, or spread the work", code),
+        next: view_of(next, code),
         kind: FindingKind::Spinning,
         percent: share(view, critical),
         saves_percent: Some(share(view, critical)),
         confidence: Some(Confidence::Interval),
         place: Place { function: Some(code.to_owned()), thread_group: Some(first.group.clone()), ..Place::default() },
     })
+}
+
+/// Whether more threads are active than there are CPUs.
+fn is_crowded(view: &CriticalityView) -> bool {
+    view.parallelism_mean.unwrap_or(0.0) >= view.cpus as f64 * CROWDED
 }
 
 /// Code that runs while CPUs have nothing to do.
@@ -341,7 +358,9 @@ pub(super) fn crowded(view: &CriticalityView, at_locks_ns: i64) -> Option<Findin
     let critical = critical.min(view.run_ns() - at_locks_ns).min(most).max(0);
     let mean = view.parallelism_mean.unwrap_or(0.0);
     let first = rows().next().filter(|_| share(view, critical) >= LEAST_PERCENT)?;
-    if mean < view.cpus as f64 * CROWDED {
+    let spun: i64 = spins(view).map(|row| row.ns).sum();
+    // Of those that spin it is said that they take the CPUs.
+    if !is_crowded(view) || spun as f64 >= MOSTLY_SPUN * ns as f64 {
         return None;
     }
     Some(FindingRow {

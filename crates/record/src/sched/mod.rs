@@ -4,6 +4,7 @@ pub(crate) mod address_space;
 mod affinity;
 mod agent_time;
 mod brief;
+mod broken_off;
 pub(crate) mod call_stack;
 pub(crate) mod cause;
 mod collected;

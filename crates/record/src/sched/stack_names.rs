@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use transect_bpf_collect::record::stack_flags;
 use transect_profile_model::{CallStack, FrameId, StackId};
 
+use super::broken_off::BrokenOff;
 use super::call_stack::{RawStacks, StackNumber};
 use super::entered_calls::EnteredCalls;
 use super::kernel_symbols::{UNNAMED, is_below_the_wait, is_entry_code, is_interrupt, shown};
@@ -75,16 +76,19 @@ impl NamedStacks {
         let mut in_runtime: HashMap<PlaceId, RuntimeCode> = HashMap::new();
         let mut hints: HashMap<Vec<FrameId>, Option<UserWait>> = HashMap::new();
         let entered = EnteredCalls::of(stacks, places, naming);
+        let broken_off = BrokenOff::of(stacks);
         for number in 1..stacks.len() as StackNumber {
             let Some(stack) = stacks.get(number) else {
                 named.missing += 1;
                 continue;
             };
+            let rest = broken_off.rest(number);
+            let complete = stack.flags & stack_flags::COMPLETE != 0 || rest.is_some();
             let mut frames = Vec::new();
             let (mut caller, mut linked) = (None, 0);
             // Where the agent's frames begin, if nothing else runs inside of them.
             let mut agent = None;
-            for place in stack.user.iter().rev() {
+            for place in stack.user.iter().chain(rest.unwrap_or_default()).rev() {
                 let to = places.all()[*place as usize];
                 // The agent stands between caller and callee where it times the call.
                 if naming.is_agent(to) {
@@ -142,7 +146,7 @@ impl NamedStacks {
                 kernel: KernelWait::of(functions.iter().map(|function| shown(function))),
                 unlocks: is_unlocking(leaf_first()),
                 ends_scope: ends_scope(leaf_first()),
-                complete: stack.flags & stack_flags::COMPLETE != 0,
+                complete,
             };
             let counts = agent.is_some() && stack.kernel.is_empty() && leaf_first().next() == Some(COUNTING_STUBS);
             let own = functions.iter().rposition(|function| is_below_the_wait(function)).map_or(0, |last| last + 1);
@@ -171,7 +175,7 @@ impl NamedStacks {
                     let Some(frames) = user.get(&place) else { return RuntimeCode::Runtime };
                     *in_runtime.entry(place).or_insert_with(|| RuntimeCode::of(frames, place, places, naming))
                 });
-            let row = CallStack { frames, complete: stack.flags & stack_flags::COMPLETE != 0 || at_root, linked };
+            let row = CallStack { frames, complete: complete || at_root, linked };
             for flag in [stack_flags::TRUNCATED, stack_flags::UNKNOWN_CODE, stack_flags::UNREADABLE] {
                 if stack.flags & flag != 0 && !row.complete {
                     *named.stopped.entry(flag).or_default() += 1;

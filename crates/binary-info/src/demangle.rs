@@ -7,6 +7,10 @@
 /// assert_eq!(demangle("strcmp"), "strcmp");
 /// ```
 pub fn demangle(raw: &str) -> String {
+    // A lambda that was inlined has no linkage name, and its class no name.
+    if raw == "operator()" {
+        return "{lambda}".to_owned();
+    }
     if !raw.starts_with('_') {
         return raw.to_owned();
     }
@@ -68,6 +72,7 @@ mod tests {
             ("_ZNSt6thread6_StateI1?E", "std::thread::_State<…>"),
             ("_ZN3app4pageI1?E", "app::page<…>"),
             ("_Z99999999999999999999x?", "_Z99999999999999999999x?"),
+            ("operator()", "{lambda}"),
             ("main", "main"),
             ("", ""),
         ] {

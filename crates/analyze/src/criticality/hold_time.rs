@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 use transect_profile_model::{ProcessId, Profile, SchedTables};
 
-/// A lock was not held all the time that a thread waited for it if that is so many times its mean hold.
+/// A wait longer than its lock's mean hold by this factor was for more than one hold.
 const LONGER: i64 = 4;
 
 /// The holds of one lock.

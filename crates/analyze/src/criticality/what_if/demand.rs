@@ -7,12 +7,9 @@ use super::super::Source;
 use super::pooling::Pooling;
 use super::timeline::Timelines;
 use super::trace::{Piece, Trace};
-use crate::sharing::Sharing;
 
 /// Classes of the number of active threads: so many and up to the next.
 const CLASS_FROM: [i32; CLASSES] = [1, 2, 3, 4, 6, 10];
-/// Beside a real-time thread others may get nothing.
-pub(super) const LEAST_RATE: f64 = 1e-9;
 /// Number of [`CLASS_FROM`].
 pub(super) const CLASSES: usize = 6;
 
@@ -34,7 +31,6 @@ pub(super) fn measure(trace: &mut Trace, source: &Source<'_>, timelines: &Timeli
     let mut times: Vec<i64> = Vec::new();
     // Of each instant one for each group.
     let mut sums: Vec<[f64; CLASSES]> = Vec::new();
-    let mut crowds: Vec<f32> = Vec::new();
     let mut sum = vec![[0.0; CLASSES]; groups];
     let (mut n, mut active, mut rates) = (0, vec![0_usize; groups], vec![1.0; groups]);
     for (at, change, group) in edges {
@@ -49,20 +45,13 @@ pub(super) fn measure(trace: &mut Trace, source: &Source<'_>, timelines: &Timeli
         if times.last() != Some(&at) {
             times.push(at);
             sums.extend(&sum);
-            crowds.extend(std::iter::repeat_n(0.0, groups));
         }
         n += change;
         active[group] = active[group].saturating_add_signed(change as isize);
-        if change > 0 {
-            let last = crowds.len() - groups;
-            crowds[last + group] = crowd(sharing, group, &active, &mut rates) as f32;
-        }
     }
     let merged = merged_density(trace, source, timelines);
     for (piece, merged) in trace.pieces.iter_mut().zip(merged) {
         let group = sharing.group(piece.task);
-        let place = times.binary_search(&piece.start_ns).ok();
-        piece.crowd = place.map_or(0.0, |place| crowds[place * groups + group]);
         let find = |at: i64| times.binary_search(&at).map_or([0.0; CLASSES], |place| sums[place * groups + group]);
         let (from, to) = (find(piece.start_ns), find(piece.end_ns));
         for class in 0..CLASSES {
@@ -70,20 +59,7 @@ pub(super) fn measure(trace: &mut Trace, source: &Source<'_>, timelines: &Timeli
         }
         piece.pause = ((piece.end_ns - piece.start_ns) as f64 * merged) as f32;
     }
-    let Trace { pieces, spawned, late, .. } = trace;
-    for pieces in pieces.chunk_by_mut(|a, b| a.task == b.task) {
-        fit(pieces, source, queues);
-        let task = pieces[0].task as usize;
-        if spawned[task] {
-            pieces[0].lag += late[task] as f32;
-        }
-    }
-}
-
-/// How many threads of a group beyond those that fill its CPUs there are for each that fills them; 0.0 while all have one.
-pub(super) fn crowd(sharing: &Sharing, group: usize, active: &[usize], rates: &mut [f64]) -> f64 {
-    sharing.rates(active, rates);
-    (1.0 / rates[group].max(LEAST_RATE) - 1.0).max(0.0)
+    trace.pieces.chunk_by_mut(|a, b| a.task == b.task).for_each(|pieces| fit(pieces, source, queues));
 }
 
 /// Where threads queued for a CPU.

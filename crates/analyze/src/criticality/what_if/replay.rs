@@ -3,18 +3,14 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, VecDeque};
 
-use super::demand::{LEAST_RATE, crowd};
 use super::trace::{Ending, Step, Trace};
 use crate::sharing::Sharing;
 
 /// How long a piece waits for a CPU beyond what its part of them takes, ns.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Lag {
-    /// If its thread was woken for it: ...
+    /// If its thread was woken for it.
     pub woken: f64,
-    /// ... and for each thread beyond those that fill the CPUs, as [`crowd`] has it, up to so much in all.
-    pub behind: f64,
-    pub most: f64,
     /// In any case.
     pub preempted: f64,
 }
@@ -61,6 +57,8 @@ impl Ord for Instant {
 }
 
 const NOBODY: u32 = u32::MAX;
+/// Beside a real-time thread others may get nothing.
+const LEAST_RATE: f64 = 1e-9;
 
 struct Replay<'a> {
     load: &'a Load<'a>,
@@ -70,8 +68,6 @@ struct Replay<'a> {
     shares: Vec<f64>,
     rates: Vec<f64>,
     active: Vec<usize>,
-    /// How many of each group wait for a CPU before a piece.
-    lagging: Vec<usize>,
     /// Others are active than when the rates were looked up.
     stale: bool,
     /// Per thread the next step.
@@ -110,7 +106,6 @@ impl<'a> Replay<'a> {
             shares: vec![0.0; groups],
             rates: vec![1.0; groups],
             active: vec![0; groups],
-            lagging: vec![0; groups],
             stale: true,
             next: trace.threads.iter().map(|&(first, _)| first).collect(),
             works: vec![BinaryHeap::new(); groups],
@@ -250,7 +245,7 @@ impl<'a> Replay<'a> {
                     }
                 }
                 Step::Unlock(hold) => self.unlock(hold),
-                Step::Block(wait) | Step::Gate(wait) => {
+                Step::Block(wait) => {
                     if !self.block(thread, wait) {
                         return;
                     }
@@ -270,8 +265,6 @@ impl<'a> Replay<'a> {
         let woken = std::mem::take(&mut self.woken[at]);
         if self.lagged[at].0 == piece {
             self.resumed[at] = self.lagged[at].1;
-            let lagging = &mut self.lagging[self.load.sharing.group(thread)];
-            *lagging = lagging.saturating_sub(1);
             return false;
         }
         let lag = self.load.lags[piece as usize];
@@ -283,28 +276,14 @@ impl<'a> Replay<'a> {
                 Step::Lock(hold) => trace.holds[hold as usize].waited > 0.0,
                 _ => false,
             };
-        let lag = lag.preempted + if waited && !woken { 0.0 } else { lag.woken + self.behind(thread, lag) };
+        let lag = lag.preempted + if waited && !woken { 0.0 } else { lag.woken };
         if lag <= 0.0 {
             return false;
         }
         self.next[at] = place;
         self.lagged[at] = (piece, self.resumed[at]);
-        self.lagging[self.load.sharing.group(thread)] += 1;
         self.timers.push(Reverse((Instant(self.now + lag), thread, NOBODY)));
         true
-    }
-
-    /// How long a thread that was woken waits behind others of the program, ns.
-    fn behind(&mut self, thread: u32, lag: Lag) -> f64 {
-        if lag.behind <= 0.0 {
-            return 0.0;
-        }
-        let group = self.load.sharing.group(thread);
-        let mut there: Vec<usize> =
-            self.active.iter().zip(&self.lagging).map(|(active, lagging)| active + lagging).collect();
-        there[group] += 1;
-        self.stale = true;
-        (lag.behind * crowd(self.load.sharing, group, &there, &mut self.rates)).min(lag.most)
     }
 
     fn time_out(&mut self, thread: u32, wait: u32) {
@@ -454,9 +433,9 @@ mod tests {
 
     #[test]
     fn who_was_woken_queues_and_who_did_not_wait_does_not() {
-        let woken = Lag { woken: 30.0, ..Lag::default() };
+        let woken = Lag { woken: 30.0, preempted: 0.0 };
         assert_eq!(ends(f64::INFINITY, woken), [Some(280.0), Some(50.0)]);
         assert_eq!(ends(0.0, woken), [Some(200.0), Some(50.0)]);
-        assert_eq!(ends(0.0, Lag { preempted: 7.0, ..woken }), [Some(207.0), Some(50.0)]);
+        assert_eq!(ends(0.0, Lag { woken: 30.0, preempted: 7.0 }), [Some(207.0), Some(50.0)]);
     }
 }

@@ -30,10 +30,6 @@ const MODEL_ALONE: f64 = 0.03;
 /// Which part of the time that other programs took may lie elsewhere than the replay has it: measured beside busy loops.
 const OTHERS: f64 = 0.1;
 
-/// How much more crowded the CPUs may become than they were, and the least that they were, if at all: one more thread than CPUs.
-const MOST_CROWDED: f64 = 4.0;
-const LEAST_CROWD: f64 = 1e-3;
-
 /// Shares of the elapsed time, 0.0–1.0.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Saving {
@@ -404,14 +400,8 @@ impl Predictor<'_> {
             let part = if piece.pause > 0.0 { saved[piece.task as usize] } else { 0.0 };
             // Who works for less time loses its CPU less often.
             let works = if piece.work() > 0.0 { work / piece.work() } else { 1.0 };
-            let woken = f64::from(piece.lag) * (1.0 - part).max(0.0);
-            let own = if piece.crowd > 0.0 { (1.0 - others) * woken } else { 0.0 };
-            Lag {
-                woken: woken - own,
-                behind: own / f64::from(piece.crowd).max(LEAST_CROWD),
-                most: own * MOST_CROWDED,
-                preempted: f64::from(piece.preempted) * works * behind,
-            }
+            let lag = |ns: f32, part: f64| f64::from(ns) * part * behind;
+            Lag { woken: lag(piece.lag, (1.0 - part).max(0.0)), preempted: lag(piece.preempted, works) }
         };
         let lags: Vec<Lag> = trace.pieces.iter().zip(&work).map(lag).collect();
         let wait = |(wait, &mark): (&Wait, &bool)| {

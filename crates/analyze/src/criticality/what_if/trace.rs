@@ -29,8 +29,6 @@ pub(super) enum Step {
     Spawn(u32),
     /// Waits.
     Block(u32),
-    /// Begins only when there is something for it to do.
-    Gate(u32),
     /// Takes a mutex, or waits for it.
     Lock(u32),
     /// Gives it back.
@@ -56,8 +54,6 @@ pub(super) struct Piece {
     /// Time in it that its thread queued for a CPU although the threads on CPUs left it its part of one, ns: it waited for a thread
     /// before it on the same CPU, or for other programs. After it was woken, ...
     pub lag: f32,
-    /// How crowded the CPUs were as it began: threads beyond those that fill them, per thread that they take.
-    pub crowd: f32,
     /// ... and after it had lost its CPU.
     pub preempted: f32,
 }
@@ -127,7 +123,7 @@ pub(super) struct Trace {
     pub signatures: usize,
     /// Threads that others start in the stretch.
     pub spawned: Vec<bool>,
-    /// Start of threads whose maker is not known, since the stretch's start, ns; of others, how long after what starts them.
+    /// Start of threads whose maker is not known, since the stretch's start, ns.
     pub late: Vec<f64>,
     /// Members of each meeting.
     pub meetings: Vec<u32>,
@@ -142,8 +138,6 @@ pub(super) struct Trace {
 /// What a thread comes to at some instant; in the order of points at one instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Point {
-    /// It has something to do from here on.
-    Gate(u32),
     /// A thread has ended that it joined.
     Await(u32),
     /// From here on somebody waits for a lock that it holds.
@@ -386,7 +380,6 @@ impl<'a> Cutter<'a> {
             let step = match point {
                 Point::Await(child) => Step::Await(child),
                 Point::Held(_) => continue,
-                Point::Gate(wait) => Step::Gate(wait),
                 Point::Fire(wait) => Step::Fire(wait),
                 Point::Meet(meeting) => Step::Meet(meeting),
                 Point::Spawn(child) => Step::Spawn(child),
@@ -429,7 +422,6 @@ impl<'a> Cutter<'a> {
                 (self.tag(3, Some(self.wait(id).kind), stack), None)
             }
             Point::Meet(_) => (self.tag(4, None, None), None),
-            Point::Gate(_) => (self.tag(0, None, None), None),
             Point::Spawn(_) => (self.tag(5, None, None), None),
             Point::Lock(_) => (self.tag(7, None, None), None),
             Point::Unlock(_) => (self.tag(8, None, None), None),
@@ -460,7 +452,6 @@ impl<'a> Cutter<'a> {
             demand: [0.0; CLASSES],
             pause: 0.0,
             lag: 0.0,
-            crowd: 0.0,
             preempted: 0.0,
         });
     }

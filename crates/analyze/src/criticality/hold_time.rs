@@ -3,6 +3,8 @@
 use rustc_hash::FxHashMap;
 use transect_profile_model::{ProcessId, Profile, SchedTables};
 
+/// An interval that reaches beyond the time by this factor.
+const FAR: i64 = 4;
 /// A wait longer than its lock's mean hold by this factor was for more than one hold.
 const LONGER: i64 = 4;
 
@@ -20,6 +22,11 @@ impl HoldTime {
     /// The time if it is known to half of it; else what is sure: a few holds without a CPU may stand for most of it.
     pub fn likely_ns(&self) -> i64 {
         if self.ns - self.low_ns <= self.ns / 2 { self.ns } else { self.low_ns }
+    }
+
+    /// The most that it was: where the interval reaches far beyond it, that is for long holds of which none was seen.
+    pub fn most_ns(&self) -> i64 {
+        if self.high_ns / FAR > self.ns { self.ns } else { self.high_ns }
     }
 
     /// Whether who held the lock when a wait of `ns` began may have done so to its end.
@@ -80,6 +87,7 @@ mod tests {
         let time = HoldTimes::of(&profile).0[&(0, "0x10 (m)")];
         assert_eq!((time.ns, time.low_ns, time.high_ns), (6_000, 0, 8_000));
         assert_eq!(time.likely_ns(), 0);
+        assert_eq!((time.most_ns(), HoldTime { high_ns: 90_000, ..time }.most_ns()), (8_000, 6_000));
         assert_eq!(HoldTime { low_ns: 3_000, ..time }.likely_ns(), 6_000);
         assert!(time.may_last(800) && !time.may_last(900));
         profile.locks[1].hold_ns_high = None;

@@ -244,7 +244,7 @@ fn lock(
     if let Some(time) = sum.held.filter(|_| held.lock.0 == WaitKind::Mutex) {
         // Waits begin and end beside the holds: a wake-up takes its time.
         let bounded = |ns: i64| (ns as f64).min(elapsed);
-        held.most_ns = bounded(time.high_ns);
+        held.most_ns = bounded(time.most_ns());
         held.least_ns = held.least_ns.max(bounded(time.low_ns) * on_cpu).min(held.most_ns);
         // While a holder has no CPU, the others come to wait for it and leave it theirs.
         held.measured_ns = Some(bounded(time.likely_ns()).clamp(held.least_ns, held.most_ns));

@@ -7,6 +7,7 @@
 //! samples), whether threads woken together must meet, and whether what comes from outside would come earlier.
 
 mod candidate;
+mod chain;
 mod demand;
 mod density;
 mod fixed_rate;

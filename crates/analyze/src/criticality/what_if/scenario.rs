@@ -5,6 +5,7 @@ use transect_profile_model::{SchedTables, WaitKind};
 
 use super::super::Source;
 use super::candidate::{Candidate, What};
+use super::chain::{Chain, Doing, WaitedFor};
 use super::demand::Queues;
 use super::density::{Code, Density, MOST_CODES};
 use super::fixed_rate::fixed_rate;
@@ -42,6 +43,8 @@ pub(super) struct Saving {
 struct Stretch {
     trace: Trace,
     density: Density,
+    /// Waits that were seen one by one.
+    waited: WaitedFor,
     /// Part of the run that it stands for.
     weight: f64,
 }
@@ -176,9 +179,22 @@ fn stretches(
             wait.elastic = wait.ending == Ending::Time && fixed.get(row.task as usize) == Some(&true);
         }
         let density = Density::new(source, codes, &queues.pooling, &trace);
-        Stretch { trace, density, weight: stands_for as f64 / (end - start).max(1) as f64 }
+        let waited = waited_for(source, &trace);
+        Stretch { trace, density, waited, weight: stands_for as f64 / (end - start).max(1) as f64 }
     };
     spans.into_iter().map(stretch).collect()
+}
+
+/// The waits of a stretch that another thread ends, by pairs.
+fn waited_for(source: &Source<'_>, trace: &Trace) -> WaitedFor {
+    let mut waited = WaitedFor::default();
+    for wait in trace.waits.iter().filter(|wait| wait.ending == Ending::Token) {
+        let row = &source.tables.waits[wait.row as usize];
+        if let Some(party) = row.holder.or(row.waker) {
+            *waited.entry((row.task, party.task)).or_default() += wait.ns;
+        }
+    }
+    waited
 }
 
 /// What a candidate speeds up beside code.
@@ -258,19 +274,6 @@ fn spun(source: &Source<'_>, hit: impl Fn(u32) -> bool) -> FxHashMap<u32, f64> {
     let part = |waits: &Vec<(u32, f64)>| waits.iter().filter(|(row, _)| hit(*row)).map(|(_, part)| part).sum::<f64>();
     let parts = source.correction.sleepers.iter().map(|(&task, waits)| (task, part(waits)));
     parts.filter(|&(_, part)| part > 0.0).collect()
-}
-
-/// What a thread does in a stretch while it waits for no other one, ns, and how much of that is saved.
-#[derive(Debug, Clone, Copy, Default)]
-struct Doing {
-    whole: f64,
-    saved: f64,
-}
-
-impl Doing {
-    fn saved_part(self) -> f64 {
-        if self.whole > 0.0 { (self.saved / self.whole).clamp(0.0, 1.0) } else { 0.0 }
-    }
 }
 
 /// The code that goes with a candidate.
@@ -364,6 +367,7 @@ impl Predictor<'_> {
         let code = code.and_then(|code| self.codes.iter().position(|&other| other == code));
         let mut work: Vec<f64> = Vec::with_capacity(trace.pieces.len());
         let mut doing = vec![Doing::default(); paused.len()];
+        let mut paused_ns = vec![0.0; paused.len()];
         for (number, piece) in trace.pieces.iter().enumerate() {
             let less = code.map_or(0.0, |code| {
                 let share = density.code(number, code) * (1.0 + belief.errors * density.error(code)).max(0.0);
@@ -373,18 +377,26 @@ impl Predictor<'_> {
             let less = (less + spun).clamp(0.0, 1.0);
             work.push(piece.work() * (1.0 - less));
             let (Paused { marked, own, .. }, pause) = (&paused[piece.task as usize], f64::from(piece.pause));
-            let doing = &mut doing[piece.task as usize];
-            doing.whole += piece.work() + pause * own;
-            doing.saved += piece.work() * less + pause * gain * marked;
+            paused_ns[piece.task as usize] += pause;
+            doing[piece.task as usize].add(piece.work() + pause * own, piece.work() * less + pause * gain * marked);
         }
-        let saved = |Paused { marked, saturated, queued, for_others, .. }: &Paused| {
-            // A damaged table may name a thread that is not there.
-            let part =
-                |&(task, part): &(u32, f64)| doing.get(task as usize).map_or(0.0, |doing| part * doing.saved_part());
-            let for_others = for_others.iter().map(part);
+        let mut waited = stretch.waited.clone();
+        for (task, (Paused { for_others, .. }, ns)) in (0..).zip(paused.iter().zip(&paused_ns)) {
+            for &(other, part) in for_others {
+                *waited.entry((task, other)).or_default() += ns * part;
+            }
+        }
+        for (wait, &mark) in trace.waits.iter().zip(waits).filter(|(wait, _)| wait.ending == Ending::Time) {
+            let task = self.source.tables.waits[wait.row as usize].task;
+            doing[task as usize].add(wait.ns, if mark { wait.ns * gain } else { 0.0 });
+        }
+        let is_asked = paused.iter().any(|paused| !paused.for_others.is_empty());
+        let chain = Chain::new(doing, &waited, is_asked);
+        let saved = |(task, Paused { marked, saturated, queued, for_others, .. }): (u32, &Paused)| {
+            let for_others = for_others.iter().map(|&(other, part)| part * chain.saved(task, other));
             gain * (marked + saturated) + (1.0 - (1.0 - gain).powi(2)) * queued + for_others.sum::<f64>()
         };
-        let saved: Vec<f64> = paused.iter().map(saved).collect();
+        let saved: Vec<f64> = (0..).zip(paused).map(saved).collect();
         let pause = |piece: &Piece| f64::from(piece.pause) * (1.0 - saved[piece.task as usize]).max(0.0);
         let pauses: Vec<f64> = trace.pieces.iter().map(pause).collect();
         // Who waits less often queues less often; and behind threads of the program for as much less as these have less to do,

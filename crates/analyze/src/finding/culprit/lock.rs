@@ -152,8 +152,9 @@ impl<'a> Causes<'a> {
     fn held_ns(&self, lock: &Lock<'_>) -> Option<i64> {
         let is_it = |name: &str| name.split_once(' ').is_some_and(|(_, name)| name == lock.object);
         let rows = self.facts.profile.locks.iter().filter(|lock| is_it(&lock.object));
-        let held = rows.map(|lock| lock.hold_ns).sum();
-        (held > 0 && held >= lock.critical_ns).then_some(held)
+        let (held, taken) = rows.fold((0, 0), |(held, taken), lock| (held + lock.hold_ns, taken + lock.acquisitions));
+        // While other programs have the CPUs, threads wait far longer for it than it is held.
+        (held > 0 && (held >= lock.critical_ns || taken >= lock.count)).then_some(held)
     }
 
     /// Time of all threads on a CPU with a function on the stack, by the timer's samples, ns.

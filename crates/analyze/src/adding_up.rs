@@ -19,8 +19,9 @@ pub(crate) struct Part {
 /// the time, to `attributed`. Returns what is in no part. Exact parts are kept, even if they are too many: calls inside of
 /// callbacks are their own time and that of the API that called back.
 pub(crate) fn add_up(parts: &mut [Part], whole: i64, attributed: f64) -> Part {
-    let estimated: i64 = parts.iter().filter(|part| part.is_estimate).map(|part| part.ns.max(0)).sum();
-    let gap = whole - parts.iter().map(|part| part.ns.max(0)).sum::<i64>();
+    let sum = |parts: &mut dyn Iterator<Item = &Part>| parts.fold(0_i64, |sum, part| sum.saturating_add(part.ns.max(0)));
+    let estimated = sum(&mut parts.iter().filter(|part| part.is_estimate));
+    let gap = whole.saturating_sub(sum(&mut parts.iter()));
     let change = gap.clamp(-estimated, (estimated as f64 * MOST_MORE) as i64);
     let (mut before, mut given) = (0, 0);
     for part in parts.iter_mut().filter(|part| part.is_estimate && part.ns > 0 && change != 0) {

@@ -129,7 +129,7 @@ pub(super) fn sum<'a, S: Part>(
         CutRow {
             keys: of.iter().zip(&query.by).map(key).collect(),
             value,
-            low: spread(-half).clamp(0, value),
+            low: spread(-half).max(0).min(value),
             high: spread(more).max(value),
             share: if scope.total == 0 { 0.0 } else { value as f64 / scope.total as f64 },
         }

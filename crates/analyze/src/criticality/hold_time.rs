@@ -21,7 +21,7 @@ pub(super) struct HoldTime {
 impl HoldTime {
     /// The time if it is known to half of it; else what is sure: a few holds without a CPU may stand for most of it.
     pub fn likely_ns(&self) -> i64 {
-        if self.ns - self.low_ns <= self.ns / 2 { self.ns } else { self.low_ns }
+        if self.ns.saturating_sub(self.low_ns) <= self.ns / 2 { self.ns } else { self.low_ns }
     }
 
     /// The most that it was: where the interval reaches far beyond it, that is for long holds of which none was seen.
@@ -46,10 +46,10 @@ impl<'a> HoldTimes<'a> {
             // The kind of the lock comes before its name.
             let Some((_, name)) = lock.object.split_once(' ') else { continue };
             let time = times.entry((lock.process, name)).or_default();
-            time.ns += lock.hold_ns;
-            time.low_ns += lock.hold_ns_low.unwrap_or(0);
-            time.high_ns += lock.hold_ns_high.unwrap_or(i64::MAX / 4).min(i64::MAX / 4);
-            time.acquisitions += lock.acquisitions;
+            time.ns = time.ns.saturating_add(lock.hold_ns);
+            time.low_ns = time.low_ns.saturating_add(lock.hold_ns_low.unwrap_or(0));
+            time.high_ns = time.high_ns.saturating_add(lock.hold_ns_high.unwrap_or(i64::MAX));
+            time.acquisitions = time.acquisitions.saturating_add(lock.acquisitions);
         }
         times.retain(|_, time| time.ns > 0 && time.acquisitions > 0);
         Self(times)
@@ -90,7 +90,7 @@ mod tests {
         assert_eq!((time.most_ns(), HoldTime { high_ns: 90_000, ..time }.most_ns()), (8_000, 6_000));
         assert_eq!(HoldTime { low_ns: 3_000, ..time }.likely_ns(), 6_000);
         assert!(time.may_last(800) && !time.may_last(900));
-        profile.locks[1].hold_ns_high = None;
+        profile.locks.iter_mut().for_each(|lock| lock.hold_ns_high = None);
         assert!(HoldTimes::of(&profile).0[&(0, "0x10 (m)")].may_last(1_000_000));
     }
 }

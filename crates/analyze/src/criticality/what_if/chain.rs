@@ -1,8 +1,6 @@
 //! How much less each thread takes for what others wait for: its own work, and what it waits for itself in turn. In a row of queues
 //! whoever fills the first one waits for the slow stage at the end through all that stand between.
 
-use rustc_hash::FxHashMap;
-
 /// Times that savings are handed on from thread to thread.
 const ROUNDS: usize = 8;
 
@@ -24,13 +22,19 @@ impl Doing {
     }
 }
 
-/// Threads that wait for one another: by waiter and by whom it waits for, ns.
-pub(super) type WaitedFor = FxHashMap<(u32, u32), f64>;
+/// Who waits for whom, and how long, ns; in order of both.
+pub(super) type WaitedFor = Vec<(u32, u32, f64)>;
+
+/// How long `waiter` waits for `other`.
+fn between(waited: &[(u32, u32, f64)], waiter: u32, other: u32) -> f64 {
+    let first = waited.partition_point(|&(one, two, _)| (one, two) < (waiter, other));
+    waited[first..].iter().take_while(|&&(one, two, _)| (one, two) == (waiter, other)).map(|(.., ns)| ns).sum()
+}
 
 /// What all threads do, with what they wait for.
 pub(super) struct Chain<'a> {
     own: Vec<Doing>,
-    waited: &'a WaitedFor,
+    waited: [&'a [(u32, u32, f64)]; 2],
     /// With the waits, ...
     all: Vec<Doing>,
     /// ... of which each thread's are shorter by the part that the other one saves.
@@ -38,10 +42,10 @@ pub(super) struct Chain<'a> {
 }
 
 impl<'a> Chain<'a> {
-    /// Of threads that nobody waits for in sums of waits nothing is asked.
-    pub fn new(own: Vec<Doing>, waited: &'a WaitedFor, is_asked: bool) -> Self {
-        let mut chain = Self { all: own.clone(), parts: Vec::new(), own, waited };
-        for _ in 0..if is_asked { ROUNDS } else { 0 } {
+    /// `single`: waits that were seen one by one; `summed`: those whose savings are asked for.
+    pub fn new(own: Vec<Doing>, single: &'a WaitedFor, summed: &'a WaitedFor) -> Self {
+        let mut chain = Self { all: own.clone(), parts: Vec::new(), own, waited: [single, summed] };
+        for _ in 0..if summed.is_empty() { 0 } else { ROUNDS } {
             chain.hand_on();
         }
         chain
@@ -50,7 +54,7 @@ impl<'a> Chain<'a> {
     fn hand_on(&mut self) {
         self.parts = self.all.iter().map(|doing| doing.part()).collect();
         self.all.clone_from(&self.own);
-        for (&(waiter, other), &ns) in self.waited {
+        for &(waiter, other, ns) in self.waited.into_iter().flatten() {
             // A damaged table may name a thread that is not there.
             let part = self.parts.get(other as usize).copied().unwrap_or(0.0);
             if let Some(doing) = self.all.get_mut(waiter as usize) {
@@ -62,7 +66,7 @@ impl<'a> Chain<'a> {
     /// Part that a thread saves of the time for which `waiter` waits for it: it does not wait for that one meanwhile.
     pub fn saved(&self, waiter: u32, other: u32) -> f64 {
         let Some(&all) = self.all.get(other as usize) else { return 0.0 };
-        let back = self.waited.get(&(other, waiter)).copied().unwrap_or(0.0);
+        let back = self.waited.iter().map(|waited| between(waited, other, waiter)).sum::<f64>();
         let part = self.parts.get(waiter as usize).copied().unwrap_or(0.0);
         let less = Doing { whole: all.whole - back, saved: all.saved - back * part };
         if less.whole > 0.0 { less.part() } else { self.own[other as usize].part() }
@@ -78,8 +82,8 @@ mod tests {
         // The first fills a queue that the second empties into the queue of the third, which works all the time.
         let doing = |whole, saved| Doing { whole, saved };
         let own = vec![doing(1.0, 0.0), doing(10.0, 0.0), doing(100.0, 90.0)];
-        let waited = WaitedFor::from_iter([((0, 1), 99.0), ((1, 2), 90.0)]);
-        let chain = Chain::new(own, &waited, true);
+        let (single, summed) = (vec![(1, 2, 90.0)], vec![(0, 1, 99.0)]);
+        let chain = Chain::new(own, &single, &summed);
         assert!((chain.saved(1, 2) - 0.9).abs() < 1e-9);
         assert!((chain.saved(0, 1) - 0.81).abs() < 1e-9, "{}", chain.saved(0, 1));
         assert_eq!(chain.saved(0, 7), 0.0);
@@ -88,7 +92,7 @@ mod tests {
     #[test]
     fn who_is_waited_for_does_not_wait_for_the_waiter() {
         let own = vec![Doing::default(), Doing { whole: 10.0, saved: 5.0 }];
-        let waited = WaitedFor::from_iter([((0, 1), 10.0), ((1, 0), 30.0)]);
-        assert!((Chain::new(own, &waited, true).saved(0, 1) - 0.5).abs() < 1e-9);
+        let (single, summed) = (vec![(1, 0, 30.0)], vec![(0, 1, 10.0)]);
+        assert!((Chain::new(own, &single, &summed).saved(0, 1) - 0.5).abs() < 1e-9);
     }
 }

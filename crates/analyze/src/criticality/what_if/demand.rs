@@ -65,7 +65,8 @@ pub(super) fn measure(trace: &mut Trace, source: &Source<'_>, timelines: &Timeli
 /// Where threads queued for a CPU.
 pub(super) struct Queues {
     pub pooling: Pooling,
-    /// Of each thread, or of those looked at together, the part of its queueing that it did elsewhere than where it waits, 0.0–1.0: it had lost its CPU.
+    /// Of each thread, or of those looked at together, the part of its queueing that it did elsewhere than where it waits, 0.0–1.0: it
+    /// had lost its CPU.
     preempted: FxHashMap<u32, f64>,
 }
 

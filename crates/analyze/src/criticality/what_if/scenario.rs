@@ -187,13 +187,15 @@ fn stretches(
 
 /// The waits of a stretch that another thread ends, by pairs.
 fn waited_for(source: &Source<'_>, trace: &Trace) -> WaitedFor {
-    let mut waited = WaitedFor::default();
+    let mut waited: FxHashMap<(u32, u32), f64> = FxHashMap::default();
     for wait in trace.waits.iter().filter(|wait| wait.ending == Ending::Token) {
         let row = &source.tables.waits[wait.row as usize];
         if let Some(party) = row.holder.or(row.waker) {
             *waited.entry((row.task, party.task)).or_default() += wait.ns;
         }
     }
+    let mut waited: WaitedFor = waited.into_iter().map(|((waiter, other), ns)| (waiter, other, ns)).collect();
+    waited.sort_unstable_by_key(|&(waiter, other, _)| (waiter, other));
     waited
 }
 
@@ -259,6 +261,7 @@ fn paused(tables: &SchedTables, rows: &[u32], part: impl Fn(u32) -> Part) -> Pau
     }
     let whole = f64::max(whole, 1.0);
     let part = |ns: f64| ns / whole;
+    sum.for_others.sort_unstable_by_key(|(task, _)| *task);
     let for_others = sum.for_others.into_iter().map(|(task, ns)| (task, part(ns))).collect();
     Paused {
         marked: part(sum.marked),
@@ -380,18 +383,15 @@ impl Predictor<'_> {
             paused_ns[piece.task as usize] += pause;
             doing[piece.task as usize].add(piece.work() + pause * own, piece.work() * less + pause * gain * marked);
         }
-        let mut waited = stretch.waited.clone();
+        let mut summed = WaitedFor::new();
         for (task, (Paused { for_others, .. }, ns)) in (0..).zip(paused.iter().zip(&paused_ns)) {
-            for &(other, part) in for_others {
-                *waited.entry((task, other)).or_default() += ns * part;
-            }
+            summed.extend(for_others.iter().map(|&(other, part)| (task, other, ns * part)));
         }
         for (wait, &mark) in trace.waits.iter().zip(waits).filter(|(wait, _)| wait.ending == Ending::Time) {
             let task = self.source.tables.waits[wait.row as usize].task;
             doing[task as usize].add(wait.ns, if mark { wait.ns * gain } else { 0.0 });
         }
-        let is_asked = paused.iter().any(|paused| !paused.for_others.is_empty());
-        let chain = Chain::new(doing, &waited, is_asked);
+        let chain = Chain::new(doing, &stretch.waited, &summed);
         let saved = |(task, Paused { marked, saturated, queued, for_others, .. }): (u32, &Paused)| {
             let for_others = for_others.iter().map(|&(other, part)| part * chain.saved(task, other));
             gain * (marked + saturated) + (1.0 - (1.0 - gain).powi(2)) * queued + for_others.sum::<f64>()

@@ -152,7 +152,10 @@ impl<'a> Causes<'a> {
     fn held_ns(&self, lock: &Lock<'_>) -> Option<i64> {
         let is_it = |name: &str| name.split_once(' ').is_some_and(|(_, name)| name == lock.object);
         let rows = self.facts.profile.locks.iter().filter(|lock| is_it(&lock.object));
-        let (held, taken) = rows.fold((0, 0), |(held, taken), lock| (held + lock.hold_ns, taken + lock.acquisitions));
+        let sum = |(held, taken): (i64, i64), lock: &transect_profile_model::Lock| {
+            (held.saturating_add(lock.hold_ns), taken.saturating_add(lock.acquisitions))
+        };
+        let (held, taken) = rows.fold((0, 0), sum);
         // While other programs have the CPUs, threads wait far longer for it than it is held.
         (held > 0 && (held >= lock.critical_ns || taken >= lock.count)).then_some(held)
     }

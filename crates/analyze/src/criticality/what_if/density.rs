@@ -230,8 +230,8 @@ fn takes_cpu(sample: &SchedSample) -> bool {
     sample.origin == Origin::Sample && sample.active_ns > 0
 }
 
-/// Shares by thread (see [`Pooling`]) and class of the number of active threads, from the sums of samples: by the active time that they stand
-/// for, as their rate changes.
+/// Shares by thread (see [`Pooling`]) and class of the number of active threads, from the sums of samples: by the active time that
+/// they stand for, as their rate changes.
 struct Priors {
     width: usize,
     by_class: FxHashMap<(u32, usize), Vec<f32>>,

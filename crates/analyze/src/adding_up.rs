@@ -19,21 +19,22 @@ pub(crate) struct Part {
 /// the time, to `attributed`. Returns what is in no part. Exact parts are kept, even if they are too many: calls inside of
 /// callbacks are their own time and that of the API that called back.
 pub(crate) fn add_up(parts: &mut [Part], whole: i64, attributed: f64) -> Part {
-    let sum = |parts: &mut dyn Iterator<Item = &Part>| parts.fold(0_i64, |sum, part| sum.saturating_add(part.ns.max(0)));
+    let sum =
+        |parts: &mut dyn Iterator<Item = &Part>| parts.fold(0_i64, |sum, part| sum.saturating_add(part.ns.max(0)));
     let estimated = sum(&mut parts.iter().filter(|part| part.is_estimate));
     let gap = whole.saturating_sub(sum(&mut parts.iter()));
     let change = gap.clamp(-estimated, (estimated as f64 * MOST_MORE) as i64);
-    let (mut before, mut given) = (0, 0);
+    let (mut before, mut given) = (0_i64, 0_i64);
     for part in parts.iter_mut().filter(|part| part.is_estimate && part.ns > 0 && change != 0) {
         // Whole numbers that add up: each gets what all up to it should have, less what they got.
-        before += part.ns;
-        let own = (change as f64 * (before as f64 / estimated as f64)).round() as i64 - given;
-        given += own;
-        let after = (part.ns + own).max(0);
+        before = before.saturating_add(part.ns);
+        let own = ((change as f64 * (before as f64 / estimated as f64)).round() as i64).saturating_sub(given);
+        given = given.saturating_add(own);
+        let after = part.ns.saturating_add(own).max(0);
         part.attributed *= after as f64 / part.ns as f64;
         part.ns = after;
     }
-    let rest = gap - given;
+    let rest = gap.saturating_sub(given);
     if rest < 0 {
         return Part::default();
     }
@@ -82,6 +83,13 @@ mod tests {
         let mut exact = [part(600, 600.0, false), part(500, 500.0, false)];
         assert_eq!(add_up(&mut exact, 1000, 1000.0).ns, 0, "callbacks");
         assert_eq!(exact, [part(600, 600.0, false), part(500, 500.0, false)]);
+    }
+
+    #[test]
+    fn damaged_times_are_no_crash() {
+        let mut parts = [part(i64::MAX, 1.0, true), part(i64::MAX, 1.0, true), part(i64::MIN, 1.0, false)];
+        add_up(&mut parts, i64::MIN, 1.0);
+        add_up(&mut parts, i64::MAX, 1.0);
     }
 
     proptest! {

@@ -121,14 +121,6 @@ pub(crate) struct Column<'a> {
     pub values: Values<'a>,
 }
 
-/// Columns of the time of something, not of an instant.
-fn is_duration(name: &str) -> bool {
-    name == "ns" || name.ends_with("_ns") && !["start_ns", "end_ns", "begin_ns", "time_ns"].contains(&name)
-}
-
-/// Of all threads together, ns: a day of 16,384 threads is 1.4e18.
-const MOST_NS: u64 = 1 << 61;
-
 /// A Parquet file read by column name; columns that are not asked for cost nothing.
 pub(crate) struct TableReader<F: ChunkReader + 'static = Bytes> {
     path: PathBuf,
@@ -256,14 +248,8 @@ impl<F: ChunkReader + 'static> TableReader<F> {
         words.into_iter().enumerate().map(check).collect()
     }
 
-    /// Times of a table add up to what a number can hold.
     pub(crate) fn int64(&self, name: &str) -> Result<Vec<i64>, StoreError> {
-        let values = self.read::<Int64Type>(name, false)?.0;
-        let sum = || values.iter().fold(0_u64, |sum, value| sum.saturating_add(value.unsigned_abs()));
-        if is_duration(name) && sum() > MOST_NS {
-            return Err(StoreError::corrupt(&self.path, format!("{name} is more than 73 years in all")));
-        }
-        Ok(values)
+        Ok(self.read::<Int64Type>(name, false)?.0)
     }
 
     pub(crate) fn optional_int64(&self, name: &str) -> Result<Vec<Option<i64>>, StoreError> {

@@ -30,7 +30,10 @@ pub(crate) fn facts(
     if session.estimate {
         let by = match session.sample_hz {
             0 => "from known blocking calls: the scheduler was not seen".to_owned(),
-            hertz => format!("by {} samples a second, without the scheduler's events: who wakes whom was not seen", count(hertz)),
+            hertz => format!(
+                "by {} samples a second, without the scheduler's events: who wakes whom was not seen",
+                count(hertz)
+            ),
         };
         doubts.push(format!("ESTIMATE {by}"));
         return (facts, doubts);

@@ -15,6 +15,7 @@ pub(super) struct HoldTime {
     pub ns: i64,
     pub low_ns: i64,
     pub high_ns: i64,
+    /// At least one.
     acquisitions: i64,
 }
 
@@ -31,7 +32,7 @@ impl HoldTime {
 
     /// Whether who held the lock when a wait of `ns` began may have done so to its end.
     pub fn may_last(&self, ns: i64) -> bool {
-        self.acquisitions == 0 || ns / LONGER <= self.high_ns / self.acquisitions
+        ns / LONGER <= self.high_ns / self.acquisitions
     }
 }
 

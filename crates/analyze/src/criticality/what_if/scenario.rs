@@ -82,8 +82,17 @@ pub(super) fn savings(source: &Source<'_>, candidates: &[Candidate], speedups: &
     let (loose, strict) = (stretches(Meetings::Barriers), stretches(Meetings::AllTogether));
     let model = if source.tables.tasks.len() == 1 { MODEL_ALONE } else { MODEL };
     let (start, end) = super::span(source);
-    let predictor =
-        Predictor { source, codes: &codes, locks: &locks, mutexes: &holds, keys: &keys, elapsed: (end - start) as f64 };
+    let is_measured = |row: u32| locks.iter().any(|lock| lock.is_measured() && lock.is_waited_for(source, row));
+    let measured: Vec<bool> = (0..source.tables.waits.len() as u32).map(is_measured).collect();
+    let predictor = Predictor {
+        source,
+        codes: &codes,
+        locks: &locks,
+        measured: &measured,
+        mutexes: &holds,
+        keys: &keys,
+        elapsed: (end - start) as f64,
+    };
     let chains = Chains::new(source, &timelines, &locks);
     let hidden = Hidden::new(source);
     candidates
@@ -309,6 +318,8 @@ struct Predictor<'a> {
     source: &'a Source<'a>,
     codes: &'a [Code],
     locks: &'a [Held],
+    /// By row: the holds of the lock that it waits for are known from its calls.
+    measured: &'a [bool],
     /// Those that are replayed as they are, and the lock of each row.
     mutexes: &'a Holds,
     keys: &'a [Option<LockKey>],
@@ -428,9 +439,7 @@ impl Predictor<'_> {
             What::Contention(rows, _) if rows.binary_search(&wait.row).is_ok() => wait.ns * (1.0 - gain),
             // Who holds a mutex when is chance: nobody has to come after the one that it came after. How long the run takes at least
             // follows from all holds.
-            _ if self.locks.iter().any(|lock| lock.is_measured() && lock.is_waited_for(self.source, wait.row)) => {
-                wait.ns
-            }
+            _ if self.measured[wait.row as usize] => wait.ns,
             _ => f64::INFINITY,
         };
         let limits: Vec<f64> = trace.waits.iter().map(limit).collect();

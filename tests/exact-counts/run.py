@@ -20,6 +20,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..")]
+import callback  # noqa: E402
 import edges  # noqa: E402
 import tiny  # noqa: E402
 from generate import Program, run as compile_step  # noqa: E402
@@ -634,6 +635,7 @@ def main():
         check_short_recursion(options, folder, results)
         check_chosen(options, folder, results)
         check_nested(options, folder, results)
+        callback.of_libraries(options, folder, results)
         check_reenter(options, folder, results)
         check_tails(options, folder, results)
         check_crowded(options, folder, results)

@@ -12,9 +12,9 @@ use crate::{Selection, SortKey, Totals};
 /// One component: what it spends itself, what it waits for, and what it spends in each component it calls (the
 /// component view of Scaler, ASE '24, section 3.5).
 ///
-/// The `self_ns` and `wait_ns` of all rows add up to the lifetime of the threads. Only where every call was timed is there more,
-/// the time of calls made by callbacks (those belong to the API that called back *and* are flows of their own). What is far from
-/// covered by calls and samples is a row of its own, [`NOT_PLACED`]. Threads whose calls were not recorded have their time in the code
+/// The `self_ns` and `wait_ns` of all rows add up to the lifetime of the threads: calls made by callbacks, which belong to the API
+/// that called back *and* are flows of their own, count once. What is far from covered by calls and samples is a row of its own,
+/// [`NOT_PLACED`]. Threads whose calls were not recorded have their time in the code
 /// that samples saw, else in their executable. Code that is called by a pointer counts for its own component
 /// where samples saw it run, else for the component that was called by linkage.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -138,7 +138,7 @@ pub(crate) fn attribution_scale(profile: &Profile) -> Vec<f64> {
     let mut own = vec![0.0; profile.threads.len()];
     let mut estimated = vec![0.0; profile.threads.len()];
     for flow in &profile.flows {
-        own[flow.thread as usize] += flow.self_ns.unwrap_or(0) as f64;
+        own[flow.thread as usize] += flow.exclusive_ns() as f64;
         estimated[flow.thread as usize] += proportional(flow);
     }
     let scale = |(thread, (own, estimated)): (&transect_profile_model::Thread, (f64, f64))| {
@@ -152,8 +152,8 @@ pub(crate) fn attribution_scale(profile: &Profile) -> Vec<f64> {
 }
 
 pub(crate) fn proportional(flow: &transect_profile_model::Flow) -> f64 {
-    match (flow.self_ns, flow.total_ns, flow.attributed_ns) {
-        (Some(own), Some(total), Some(attributed)) if total > 0 => attributed as f64 * own as f64 / total as f64,
+    match (flow.total_ns, flow.attributed_ns) {
+        (Some(total), Some(attributed)) if total > 0 => attributed as f64 * flow.exclusive_ns() as f64 / total as f64,
         _ => 0.0,
     }
 }
@@ -167,7 +167,7 @@ fn gather(prepared: &Prepared<'_>) -> (Vec<Sum>, Part) {
     for flow in &profile.flows {
         let is_estimate = flow.class != ApiClass::CountOnly && flow.timed_calls < flow.calls;
         sampled[flow.thread as usize] |= is_estimate;
-        let own = flow.self_ns.unwrap_or(0);
+        let own = flow.exclusive_ns();
         let attributed = proportional(flow) * scale[flow.thread as usize];
         let caller = &mut sums[flow.caller as usize];
         caller.calls_out += flow.calls;
@@ -177,8 +177,12 @@ fn gather(prepared: &Prepared<'_>) -> (Vec<Sum>, Part) {
             caller.wait_ns += own;
             caller.wait_attributed_ns += attributed;
         } else if let Some(total) = flow.total_ns {
-            *other.total_ns.get_or_insert(0) += total;
-            *other.attributed_ns.get_or_insert(0) += flow.attributed_ns.unwrap_or(0);
+            // Calls of the other flows of this edge inside have a total of their own.
+            let again = flow.called_back_same_edge_ns.clamp(0, total.max(0));
+            let attributed = flow.attributed_ns.unwrap_or(0);
+            *other.total_ns.get_or_insert(0) += total - again;
+            *other.attributed_ns.get_or_insert(0) +=
+                attributed - (attributed as f64 * again as f64 / f64::max(total as f64, 1.0)) as i64;
         }
         let callee = &mut sums[flow.callee as usize];
         callee.calls_in += flow.calls;

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use transect_analyze::synthetic::{Call, ProfileBuilder, ThreadSpec};
 use transect_analyze::{CutDimensions, Selection, components, flows, threads, totals};
 use transect_profile_model::{
-    ApiClass, CallStack, Origin, Parallelism, Profile, SchedSample, Space, StackFrame, Task, TimedSample,
+    ApiClass, CallStack, Flow, Origin, Parallelism, Profile, SchedSample, Space, StackFrame, Task, TimedSample,
 };
 
 const LIBRARIES: [&str; 4] = ["/lib/liba.so", "/lib/libb.so", "/usr/lib/liba.so", "/lib/libc.so.6"];
@@ -172,4 +172,37 @@ fn a_program_without_recorded_calls_has_its_time_among_the_others() {
     let view = threads(&profile, &Selection::default());
     let attributed: i64 = view.threads.iter().map(|row| row.attributed_ns).sum();
     assert_eq!((view.threads.len(), attributed), (2, totals.attributed_ns), "shares add up to the whole");
+}
+
+/// An API calls a function of the program back, which calls the same library again: both calls are that time.
+#[test]
+fn calls_made_by_callbacks_count_once() {
+    let thread = ThreadSpec {
+        name: "main".into(),
+        group: "main".into(),
+        own_ns: 100,
+        active: 1,
+        calls: vec![Call::new(1, "for_each", 1, 1000)],
+    };
+    let mut profile = ProfileBuilder::new("/opt/app", &LIBRARIES).thread(thread).build();
+    let outer = profile.flows[0].clone();
+    profile.flows.push(Flow {
+        api: "leaf".into(),
+        symbol: "leaf".into(),
+        calls: 50,
+        timed_calls: 50,
+        total_ns: Some(400),
+        self_ns: Some(400),
+        attributed_ns: Some(400),
+        ..outer
+    });
+    (profile.flows[0].called_back_ns, profile.flows[0].called_back_same_edge_ns) = (400, 400);
+    let rows = components(&profile, &Selection::default());
+    let row = |name: &str| rows.iter().find(|row| row.component.ends_with(name)).unwrap();
+    assert_eq!((row("lib/liba.so").self_ns, row("app").self_ns), (Some(1000), Some(100)));
+    assert_eq!(row("app").others[0].total_ns, Some(1000));
+    let rows = flows(&profile, &Selection::default());
+    let parts = |api: &str| rows.iter().find(|row| row.api == api).map(|row| (row.self_ns, row.called_back_ns));
+    assert_eq!(parts("for_each"), Some((Some(1000), Some(400))));
+    assert_eq!(parts("leaf"), Some((Some(400), None)));
 }

@@ -4,7 +4,7 @@
 /// The agent's array of frames, by its name as a dynamic symbol.
 pub const SYMBOL: &str = "transect_frames";
 /// Bytes of a frame.
-pub const SIZE: usize = 320;
+pub const SIZE: usize = 336;
 /// Frames in the array.
 pub const CAPACITY: usize = 65536;
 /// They are handed out in order, so many at once; those that never were are all zero. Calls between components seldom nest

@@ -21,6 +21,8 @@ pub const HISTOGRAMS_OFFSET: usize = WAITS_OFFSET + WAIT_CAPACITY * size_of::<Wa
 pub const HISTOGRAM_BUCKETS: usize = 384;
 /// Histograms per thread.
 pub const HISTOGRAM_CAPACITY: usize = 768;
+/// Offset of the [`CalledBack`] array, indexed by slot.
+pub const CALLED_BACK_OFFSET: usize = TRACE_OFFSET - crate::process::SLOT_CAPACITY * size_of::<CalledBack>();
 /// Offset of the criticality per slot (`AtomicU64`, ticks), where the scheduler collector publishes it.
 pub const CRITICALITY_OFFSET: usize = TRACE_OFFSET + TRACE_CAPACITY * size_of::<TraceRecord>();
 /// Offset of the ring of traced calls.
@@ -126,6 +128,17 @@ pub struct FlowCounters {
 const _: () = assert!(size_of::<FlowCounters>() == 64);
 const _: () = assert!(core::mem::offset_of!(FlowCounters, period) == 56);
 
+/// Calls that callbacks made, inside the timed calls of one slot on one thread. They stand for all as in [`FlowCounters`].
+#[repr(C)]
+pub struct CalledBack {
+    /// Ticks in them: part of [`FlowCounters::own`], and of those calls' own `total`.
+    pub ticks: AtomicU64,
+    /// Of `ticks`, in calls between the same two components.
+    pub same_edge: AtomicU64,
+}
+
+const _: () = assert!(size_of::<CalledBack>() == 16);
+
 /// One lock as taken from one return address.
 #[repr(C)]
 pub struct LockRecord {
@@ -185,7 +198,7 @@ pub struct TraceRecord {
 }
 
 const _: () = assert!(size_of::<TraceRecord>() == 64);
-const _: () = assert!(HISTOGRAMS_OFFSET + HISTOGRAM_CAPACITY * HISTOGRAM_BUCKETS * 4 <= TRACE_OFFSET);
+const _: () = assert!(HISTOGRAMS_OFFSET + HISTOGRAM_CAPACITY * HISTOGRAM_BUCKETS * 4 <= CALLED_BACK_OFFSET);
 const _: () = assert!(CRITICALITY_OFFSET + crate::process::SLOT_CAPACITY * 8 <= crate::arena::EXTENT_SIZE);
 
 /// Bucket of a duration: exact below 8 ticks, then 8 buckets per power of two (as in HdrHistogram).

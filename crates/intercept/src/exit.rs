@@ -6,7 +6,8 @@ use transect_event_abi::api_table::{class, handler};
 use transect_event_abi::arena::OPTION_HISTOGRAM;
 use transect_event_abi::process::{SLOT_DLSYM, SLOT_STATIC};
 use transect_event_abi::thread::{
-    COUNTERS_OFFSET, CRITICALITY_OFFSET, FlowCounters, HISTOGRAM_BUCKETS, HISTOGRAMS_OFFSET, bucket,
+    CALLED_BACK_OFFSET, COUNTERS_OFFSET, CRITICALITY_OFFSET, CalledBack, FlowCounters, HISTOGRAM_BUCKETS,
+    HISTOGRAMS_OFFSET, bucket,
 };
 
 use crate::frame::{self, Frame};
@@ -70,6 +71,7 @@ pub unsafe extern "C" fn slow_exit(frame: *mut Frame, now: u64) -> *mut ThreadSt
             enter::resolve(slot);
             if is_internal(slot) {
                 // Not a call between components after all: what it called was called by the caller.
+                f.called_back = frame::CalledBack::default();
                 charge(state, f.parent, slot, (f.child, f.child), f.child);
                 (*state).top = f.parent;
                 tail::end_all(state, f, now, WHOLE);
@@ -203,7 +205,7 @@ unsafe fn squares(c: *const FlowCounters) -> (f32, f32) {
 const WHOLE: Share = Share { attributed: 1.0, criticality: None };
 
 /// Folds the call of a frame, which took so many ticks, and charges it to the call around it.
-unsafe fn fold_call(state: *mut ThreadState, f: &Frame, standing: &Standing, ticks: u64, share: Share) {
+unsafe fn fold_call(state: *mut ThreadState, f: &mut Frame, standing: &Standing, ticks: u64, share: Share) {
     // SAFETY: the frame's counters are of this thread, as are the frames around it.
     unsafe {
         let c = f.record;
@@ -212,13 +214,28 @@ unsafe fn fold_call(state: *mut ThreadState, f: &Frame, standing: &Standing, tic
         let between = usual(c, ticks, f.weight);
         let covered = standing.is_covered();
         fold(state, c, Took { ticks, between, own, covered }, share, f.weight);
+        let called_back = core::mem::take(&mut f.called_back);
+        if standing.is_part() {
+            standing.hand_on(called_back);
+        } else if called_back.ticks != 0 && crate::thread::owns(state, c) {
+            let (cell, k) = (called_back_of(c), if between == ticks { f.weight.into() } else { 1 });
+            add(&(*cell).ticks, called_back.ticks.wrapping_mul(k));
+            add(&(*cell).same_edge, called_back.same_edge.wrapping_mul(k));
+        }
         if f.weight == 0 {
             return;
         }
         let k = if covered { 1 } else { f.weight as u64 };
         let charged = ticks + between * (k - 1);
         let inside = ticks + between * (stands_for(k) - 1);
-        charge(state, standing.charged_to(f), f.slot, (charged, inside), part(charged, share.attributed));
+        let parent = standing.charged_to(f);
+        if charge(state, parent, f.slot, (charged, inside), part(charged, share.attributed)) || standing.is_part() {
+            return;
+        }
+        // A callback of the enclosing call made this one. That is folded through Rust, too.
+        let same_edge = if slot::edge((*parent).slot) == slot::edge(f.slot) { inside } else { 0 };
+        (*parent).called_back.add(frame::CalledBack { ticks: inside, same_edge });
+        (*parent).flags |= frame::SLOW;
     }
 }
 
@@ -276,6 +293,16 @@ unsafe fn criticality_of(c: *const FlowCounters) -> *const core::sync::atomic::A
     }
 }
 
+/// Where the calls are summed that callbacks made inside those of a thread's own flow.
+unsafe fn called_back_of(c: *const FlowCounters) -> *const CalledBack {
+    // SAFETY: as in `criticality_of`.
+    unsafe {
+        let extent: *const u8 = extent_map::start_of(c.cast());
+        let slot = (c as usize - extent as usize - COUNTERS_OFFSET) / size_of::<FlowCounters>();
+        extent.add(CALLED_BACK_OFFSET).cast::<CalledBack>().add(slot)
+    }
+}
+
 fn add(cell: &core::sync::atomic::AtomicU64, by: u64) {
     cell.store(cell.load(Ordering::Relaxed).wrapping_add(by), Ordering::Relaxed);
 }
@@ -297,18 +324,27 @@ fn stands_for(k: u64) -> u64 {
     }
 }
 
-/// Charges a call's time to the enclosing frame if the callee of that frame made it, or to the thread as outermost.
-unsafe fn charge(state: *mut ThreadState, parent: *mut Frame, slot: u32, (ticks, inside): (u64, u64), attributed: u64) {
+/// Charges a call's time to the enclosing frame if the callee of that frame made it, or to the thread as outermost. False if
+/// it is neither.
+unsafe fn charge(
+    state: *mut ThreadState,
+    parent: *mut Frame,
+    slot: u32,
+    (ticks, inside): (u64, u64),
+    attributed: u64,
+) -> bool {
     // SAFETY: parents are frames of the pool or the sentinel; never unmapped.
     unsafe {
         if (*parent).slot == 0 {
             add(&(*(*state).header).outermost_ticks, ticks);
             add(&(*(*state).header).outermost_attributed, attributed);
-            return;
+            return true;
         }
-        if nesting::is_linked((*parent).slot, slot) {
+        let is_linked = nesting::is_linked((*parent).slot, slot);
+        if is_linked {
             (*parent).child = (*parent).child.wrapping_add(inside);
         }
+        is_linked
     }
 }
 

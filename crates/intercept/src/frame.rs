@@ -112,6 +112,26 @@ pub struct Frame {
     pub attribution: u64,
     /// Calls of the same flow inside.
     pub nested: crate::nesting::Nested,
+    /// Calls that callbacks made inside. Nothing in a frame of the free list.
+    pub called_back: CalledBack,
+}
+
+/// Ticks in calls inside a call that its callee did not make through linkage: a function that it was given made them.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct CalledBack {
+    /// All of them.
+    pub ticks: u64,
+    /// Of `ticks`, between the same two components.
+    pub same_edge: u64,
+}
+
+impl CalledBack {
+    /// Adds those of another call.
+    pub fn add(&mut self, other: CalledBack) {
+        self.ticks = self.ticks.wrapping_add(other.ticks);
+        self.same_edge = self.same_edge.wrapping_add(other.same_edge);
+    }
 }
 
 const _: () = assert!(size_of::<Frame>() == abi::SIZE);

@@ -352,6 +352,20 @@ impl Standing {
         }
     }
 
+    /// What callbacks called inside a call that is part of the one around it, they called inside that.
+    ///
+    /// # Safety
+    /// As for [`Standing::of`].
+    pub unsafe fn hand_on(&self, called_back: frame::CalledBack) {
+        if let Some(Around { frame: outer, .. }) = self.around {
+            // SAFETY: `outer` was found open, and frames are never unmapped.
+            unsafe {
+                (*outer).called_back.add(called_back);
+                (*outer).flags |= frame::SLOW;
+            }
+        }
+    }
+
     /// The call has been folded: the one around it learns what it took until now.
     ///
     /// # Safety

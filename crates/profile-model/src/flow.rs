@@ -96,6 +96,10 @@ pub struct Flow {
     pub self_ns_low: Option<i64>,
     /// Upper end of the interval.
     pub self_ns_high: Option<i64>,
+    /// Of `self_ns`, in calls that callbacks made, ns: they are flows of their own as well. 0 where there were none.
+    pub called_back_ns: i64,
+    /// Of `called_back_ns`, in calls between the same two components, ns: one time in the totals of two of their flows.
+    pub called_back_same_edge_ns: i64,
     /// ∫ dt / max(1, active threads) over `total_ns`.
     pub attributed_ns: Option<i64>,
     /// Criticality that the calling thread gained during the calls, waits in them left out; `None` unless the scheduler
@@ -111,6 +115,13 @@ pub struct Flow {
     pub bytes: Option<i64>,
     /// True if this row was requested with dlsym (later requesters share the canonical stub).
     pub dlsym: bool,
+}
+
+impl Flow {
+    /// `self_ns` without what callbacks called, ns: those of all flows of a thread are disjoint. 0 where no times were taken.
+    pub fn exclusive_ns(&self) -> i64 {
+        self.self_ns.unwrap_or(0).saturating_sub(self.called_back_ns.max(0)).max(0)
+    }
 }
 
 /// One traced call (`--trace GLOB`).

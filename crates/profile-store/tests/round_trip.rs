@@ -114,7 +114,7 @@ fn class() -> impl Strategy<Value = ApiClass> {
 fn flow() -> impl Strategy<Value = Flow> {
     let ids = (0_u32..2, 0_u32..1000, 0_u32..3, 0_u32..3);
     let times = prop::collection::vec(any::<Option<i64>>(), 12);
-    (ids, (text(), text(), text()), class(), any::<[i64; 3]>(), times, any::<bool>()).prop_map(
+    (ids, (text(), text(), text()), class(), any::<[i64; 5]>(), times, any::<bool>()).prop_map(
         |((thread, context, caller, callee), (api, symbol, version), class, calls, times, dlsym)| Flow {
             thread,
             context,
@@ -133,6 +133,8 @@ fn flow() -> impl Strategy<Value = Flow> {
             self_ns: times[3],
             self_ns_low: times[4],
             self_ns_high: times[5],
+            called_back_ns: calls[3],
+            called_back_same_edge_ns: calls[4],
             attributed_ns: times[6],
             criticality_ns: times[11],
             p50_ns: times[7],

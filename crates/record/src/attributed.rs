@@ -104,6 +104,8 @@ mod tests {
             self_ns: Some(total),
             self_ns_low: None,
             self_ns_high: None,
+            called_back_ns: 0,
+            called_back_same_edge_ns: 0,
             attributed_ns: Some(attributed),
             criticality_ns: Some(attributed),
             p50_ns: None,

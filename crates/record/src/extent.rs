@@ -14,9 +14,9 @@ use transect_event_abi::process::{
     ObjectRecord, ProcessHeader, SLOT_CAPACITY, SLOT_DLSYM, SLOTS_OFFSET, SlotRecord,
 };
 use transect_event_abi::thread::{
-    COUNTERS_OFFSET, CRITICALITY_OFFSET, FlowCounters, HISTOGRAM_BUCKETS, HISTOGRAM_CAPACITY, HISTOGRAMS_OFFSET,
-    LOCK_CAPACITY, LOCKS_OFFSET, LockRecord, TRACE_CAPACITY, TRACE_OFFSET, ThreadHeader, TraceRecord, WAIT_CAPACITY,
-    WAITS_OFFSET, WaitRecord,
+    CALLED_BACK_OFFSET, COUNTERS_OFFSET, CRITICALITY_OFFSET, CalledBack, FlowCounters, HISTOGRAM_BUCKETS,
+    HISTOGRAM_CAPACITY, HISTOGRAMS_OFFSET, LOCK_CAPACITY, LOCKS_OFFSET, LockRecord, TRACE_CAPACITY, TRACE_OFFSET,
+    ThreadHeader, TraceRecord, WAIT_CAPACITY, WAITS_OFFSET, WaitRecord,
 };
 
 use crate::arena::Arena;
@@ -329,6 +329,8 @@ pub struct Counters {
     pub attributed: u64,
     /// Criticality, ticks, where the kernel's clock is used.
     pub criticality: u64,
+    /// Of `own`, in calls that callbacks made; of these, between the same two components. As `own`.
+    pub called_back: (u64, u64),
     /// Σ k(k−1)·d², Σ k(k−1).
     pub variance: (f32, f32),
     /// Never timed.
@@ -513,6 +515,14 @@ fn flows(arena: &Arena, extent: u32, process: &Process) -> Vec<(u32, Counters)> 
             criticality.extend((at as u32 / 8..).zip(sums).filter(|s| s.1 != 0));
         }
     }
+    let mut called_back: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
+    for (at, part) in data(arena, extent, CALLED_BACK_OFFSET, process.slot_count * size_of::<CalledBack>()) {
+        let sums = part.chunks_exact(size_of::<CalledBack>()).map(|raw| {
+            let b = Bytes(raw);
+            (b.u64(offset_of!(CalledBack, ticks)), b.u64(offset_of!(CalledBack, same_edge)))
+        });
+        called_back.extend(((at / size_of::<CalledBack>()) as u32..).zip(sums).filter(|sums| sums.1.0 != 0));
+    }
     let mut histograms = HistogramsOnce::default();
     let mut found = Vec::new();
     for (at, part) in data(arena, extent, COUNTERS_OFFSET, length) {
@@ -540,6 +550,7 @@ fn flows(arena: &Arena, extent: u32, process: &Process) -> Vec<(u32, Counters)> 
                     own: b.u64(offset_of!(FlowCounters, own)) as i64,
                     attributed: b.u64(offset_of!(FlowCounters, attributed)),
                     criticality: criticality.get(&slot).copied().unwrap_or(0),
+                    called_back: called_back.get(&slot).copied().unwrap_or_default(),
                     variance: (f32::from_bits(v as u32), f32::from_bits((v >> 32) as u32)),
                     count_only,
                     abandoned: b.u16(offset_of!(FlowCounters, abandoned)),

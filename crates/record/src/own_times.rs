@@ -53,7 +53,7 @@ pub(crate) fn fit_to_lives(profile: &mut Profile, inside: &Inside) {
     }
     let mut sums: HashMap<ThreadId, Sums> = HashMap::default();
     for flow in &profile.flows {
-        let (own, half) = (flow.self_ns.unwrap_or(0) as f64, half(flow.self_ns_low, flow.self_ns_high));
+        let (own, half) = (flow.exclusive_ns() as f64, half(flow.self_ns_low, flow.self_ns_high));
         let sum = sums.entry(flow.thread).or_default();
         sum.own += own;
         sum.halves += half;
@@ -167,6 +167,8 @@ mod tests {
             self_ns: Some(own.0),
             self_ns_low: interval(own).map(|(low, _)| low),
             self_ns_high: interval(own).map(|(_, high)| high),
+            called_back_ns: 0,
+            called_back_same_edge_ns: 0,
             attributed_ns: None,
             criticality_ns: None,
             p50_ns: None,

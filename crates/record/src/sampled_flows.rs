@@ -38,8 +38,10 @@ struct Edge {
 #[derive(Debug, Clone, Default)]
 struct Seen {
     total: Time,
-    /// Without what calls into other components took.
+    /// Without what calls took that the callee made into other components. What its callbacks called is in it.
     own: Time,
+    /// Of `own`, in calls that callbacks made; of these, between the same two components; ns.
+    called_back: (f64, f64),
     /// Of `total`, by the call around it; `None` where there is none.
     inside: HashMap<Option<Edge>, f64>,
     /// Of `total`, with another such call inside.
@@ -128,6 +130,9 @@ fn by_samples(profile: &mut Profile, facts: &StackFacts) {
             let together = together(own, seen.own);
             if together != own {
                 (flow.self_ns, flow.self_ns_low, flow.self_ns_high) = together.interval(lived);
+                let part = |ns: f64| (flow.self_ns.unwrap_or(0) as f64 * ns / seen.own.ns().max(1.0)) as i64;
+                flow.called_back_ns = part(seen.called_back.0);
+                flow.called_back_same_edge_ns = part(seen.called_back.1);
             }
         }
         // No call's own time is above all of it.
@@ -278,8 +283,20 @@ fn seen(profile: &Profile, facts: &StackFacts, threads: &Threads) -> (HashMap<Ed
             let around = at.checked_sub(1).map(|around| edges[around].clone());
             *seen.inside.entry(around).or_default() += time.ns();
         }
-        if let Some(seen) = edges.last().and_then(|last| seen.get_mut(last)) {
+        for (at, edge) in edges.iter().enumerate() {
+            let inner = edges.get(at + 1);
+            let is_own = |at: usize| edges.get(at + 1).is_none_or(|inner| inner.caller != edges[at].callee);
+            // Of a recursion it counts once.
+            if !is_own(at) || (0..at).any(|before| edges[before] == *edge && is_own(before)) {
+                continue;
+            }
+            let Some(seen) = seen.get_mut(edge) else { continue };
             seen.own.add(time);
+            if let Some(inner) = inner.filter(|&inner| inner != edge) {
+                let same_edge = (inner.caller, inner.callee) == (edge.caller, edge.callee);
+                seen.called_back.0 += time.ns();
+                seen.called_back.1 += if same_edge { time.ns() } else { 0.0 };
+            }
         }
     }
     (seen, between)

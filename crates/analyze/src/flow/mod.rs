@@ -38,6 +38,9 @@ pub struct FlowRow {
     pub total_ns: Option<i64>,
     /// `total_ns` less the calls that the callee made meanwhile into other components, ns.
     pub self_ns: Option<i64>,
+    /// Of `self_ns`, in calls that callbacks made, ns: they are rows of their own as well; present where there were any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub called_back_ns: Option<i64>,
     /// Of `total_ns` on a CPU, ns; this and the next two add up to it, and are `None` where it is not known, as in rows split by
     /// [`Dimensions`](crate::Dimensions).
     pub on_cpu_ns: Option<i64>,

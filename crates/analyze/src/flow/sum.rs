@@ -24,6 +24,7 @@ pub(super) struct Sum<'a> {
     abandoned_calls: i64,
     pub total_ns: Option<i64>,
     pub self_ns: Option<i64>,
+    called_back_ns: i64,
     pub attributed_ns: Option<i64>,
     criticality_ns: Option<i64>,
     total_width: Width,
@@ -71,6 +72,7 @@ impl<'a> Sum<'a> {
             abandoned_calls: 0,
             total_ns: None,
             self_ns: None,
+            called_back_ns: 0,
             attributed_ns: None,
             criticality_ns: None,
             total_width: Width::default(),
@@ -88,6 +90,7 @@ impl<'a> Sum<'a> {
         self.abandoned_calls += flow.abandoned_calls;
         add(&mut self.total_ns, flow.total_ns);
         add(&mut self.self_ns, flow.self_ns);
+        self.called_back_ns = self.called_back_ns.saturating_add(flow.called_back_ns);
         add(&mut self.attributed_ns, flow.attributed_ns);
         add(&mut self.criticality_ns, flow.criticality_ns);
         add(&mut self.bytes, flow.bytes);
@@ -118,6 +121,7 @@ impl<'a> Sum<'a> {
             abandoned_calls: self.abandoned_calls,
             total_ns,
             self_ns,
+            called_back_ns: Some(self.called_back_ns).filter(|&ns| ns > 0),
             on_cpu_ns: part(0),
             runnable_ns: part(1),
             blocked_ns: part(2),

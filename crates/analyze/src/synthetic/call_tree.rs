@@ -162,6 +162,8 @@ impl ProfileBuilder {
                 self_ns: None,
                 self_ns_low: None,
                 self_ns_high: None,
+                called_back_ns: 0,
+                called_back_same_edge_ns: 0,
                 attributed_ns: None,
                 criticality_ns: None,
                 p50_ns: None,

@@ -276,6 +276,8 @@ impl Run {
             self_ns: Some(ns),
             self_ns_low: None,
             self_ns_high: None,
+            called_back_ns: 0,
+            called_back_same_edge_ns: 0,
             attributed_ns: Some(ns),
             criticality_ns: None,
             p50_ns: None,

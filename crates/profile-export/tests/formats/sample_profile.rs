@@ -34,6 +34,8 @@ fn flow(thread: u32, caller: u32, callee: u32, api: &str, class: ApiClass, calls
         self_ns: timed.then_some(own),
         self_ns_low: None,
         self_ns_high: None,
+        called_back_ns: 0,
+        called_back_same_edge_ns: 0,
         attributed_ns: timed.then_some(total / 2),
         criticality_ns: None,
         p50_ns: None,

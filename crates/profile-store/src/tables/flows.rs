@@ -33,6 +33,8 @@ pub(super) fn columns(profile: &Profile) -> Vec<Column<'_>> {
         optional_int64("self_ns", rows, |f| f.self_ns),
         optional_int64("self_ns_low", rows, |f| f.self_ns_low),
         optional_int64("self_ns_high", rows, |f| f.self_ns_high),
+        int64("called_back_ns", rows, |f| f.called_back_ns),
+        int64("called_back_same_edge_ns", rows, |f| f.called_back_same_edge_ns),
         optional_int64("attributed_ns", rows, |f| f.attributed_ns),
         optional_int64("criticality_ns", rows, |f| f.criticality_ns),
         optional_int64("p50_ns", rows, |f| f.p50_ns),
@@ -68,6 +70,10 @@ pub(crate) fn read(table: &TableReader, threads: usize, components: usize) -> Re
     let mut self_ns = table.optional_int64("self_ns")?.into_iter();
     let mut self_ns_low = table.optional_int64("self_ns_low")?.into_iter();
     let mut self_ns_high = table.optional_int64("self_ns_high")?.into_iter();
+    // Absent in profiles of versions that did not tell calls by callbacks apart.
+    let called_back = |name: &str| if table.has(name) { table.int64(name) } else { Ok(vec![0; table.rows()]) };
+    let mut called_back_ns = called_back("called_back_ns")?.into_iter();
+    let mut called_back_same_edge_ns = called_back("called_back_same_edge_ns")?.into_iter();
     let mut attributed_ns = table.optional_int64("attributed_ns")?.into_iter();
     // Absent in profiles of versions without the scheduler collector.
     let criticality = table.has("criticality_ns").then(|| table.optional_int64("criticality_ns")).transpose()?;
@@ -97,6 +103,8 @@ pub(crate) fn read(table: &TableReader, threads: usize, components: usize) -> Re
             self_ns: self_ns.next()?,
             self_ns_low: self_ns_low.next()?,
             self_ns_high: self_ns_high.next()?,
+            called_back_ns: called_back_ns.next()?,
+            called_back_same_edge_ns: called_back_same_edge_ns.next()?,
             attributed_ns: attributed_ns.next()?,
             criticality_ns: criticality_ns.next()?,
             p50_ns: p50_ns.next()?,

@@ -148,6 +148,8 @@ struct Estimate {
 struct Times {
     total: Estimate,
     own: Estimate,
+    /// Of `own`, in calls that callbacks made; of these, between the same two components.
+    called_back: (f64, f64),
     attributed: f64,
     criticality: f64,
 }
@@ -174,10 +176,13 @@ impl Times {
             Estimate { ticks: fitted + open, interval: Some((low + open, high + open)) }
         };
         let total = estimate(total, fitted_total, half);
+        let own = estimate(own, fitted_own, half_own);
+        let of_own = |part: u64| (part as f64 * all).min(own.ticks - open).max(0.0);
         let of_total = |part: u64| if c.total > 0 { part as f64 / c.total as f64 } else { 1.0 };
         Times {
             total,
-            own: estimate(own, fitted_own, half_own),
+            own,
+            called_back: (of_own(c.called_back.0), of_own(c.called_back.1)),
             // What the wait that hasn't ended counted for is in no counter.
             attributed: (total.ticks - open) * of_total(c.attributed) + open * room.attributed,
             criticality: c.criticality as f64 * if c.total > 0 { (total.ticks - open) / c.total as f64 } else { 1.0 },
@@ -225,6 +230,8 @@ impl Assembler<'_> {
             self_ns: some(times.own.ticks),
             self_ns_low: low(times.own),
             self_ns_high: high(times.own),
+            called_back_ns: self.scale.ns(times.called_back.0),
+            called_back_same_edge_ns: self.scale.ns(times.called_back.1),
             attributed_ns: some(times.attributed),
             criticality_ns: some(times.criticality).filter(|_| p.application.is_some()),
             p50_ns: quantile(0.5),

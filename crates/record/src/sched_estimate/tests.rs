@@ -77,6 +77,8 @@ fn flow(thread: u32, caller: u32, callee: u32, api: &str, class: ApiClass, times
         self_ns: Some(own),
         self_ns_low: None,
         self_ns_high: None,
+        called_back_ns: 0,
+        called_back_same_edge_ns: 0,
         attributed_ns: Some(attributed),
         criticality_ns: None,
         p50_ns: None,

@@ -168,7 +168,27 @@ pub(crate) fn flows(page: &mut Page, rows: &[FlowRow], totals: &Totals, limit: L
         ]);
     }
     page.table(&table);
+    called_back(page, shown);
     page.left_out(left, hint);
+}
+
+/// Part of a self time, percent, from which it is said that callbacks made calls in it.
+const CALLED_BACK_PERCENT: i64 = 10;
+
+/// Says which own time is in rows of other flows, too.
+fn called_back(page: &mut Page, rows: &[FlowRow]) {
+    let part = |row: &FlowRow| {
+        row.called_back_ns.zip(row.self_ns).filter(|(part, own)| part.saturating_mul(100 / CALLED_BACK_PERCENT) >= *own)
+    };
+    let Some((row, (ns, own))) = rows.iter().filter_map(|row| Some((row, part(row)?))).max_by_key(|(_, part)| part.0)
+    else {
+        return;
+    };
+    let (ns, own, api) = (duration(ns), duration(own), escape(&row.api));
+    let more = if rows.iter().filter(|row| part(row).is_some()).count() > 1 { ", and so on" } else { "" };
+    let text =
+        format!("SELF holds the calls that callbacks made, which have rows of their own: {api} {ns} of {own}{more}");
+    page.wrapped(0, Role::Dim, &text);
 }
 
 /// What a row is split by, where the selection splits.

@@ -208,6 +208,7 @@ fn flow(caller: &str, callee: &str, api: &str, class: ApiClass, calls: i64, ns: 
         abandoned_calls: 0,
         total_ns: ns.map(|n| n * 3),
         self_ns: ns.map(|n| n * 2),
+        called_back_ns: None,
         attributed_ns: ns,
         on_cpu_ns: None,
         runnable_ns: None,

@@ -256,12 +256,17 @@ transect_return_site:
     # frames above this one were left by a jump: Rust frees them
     cmp qword ptr [r10 + {T_TOP}], rbx
     jne 7f
-    # the enclosing call's callee is not known yet: Rust finds out
+    # the enclosing call's callee did not make this call, or is not known yet: Rust finds out
     mov rdx, qword ptr [rbx + {F_PARENT}]
     mov edx, dword ptr [rdx + {F_SLOT}]
+    test edx, edx
+    jz 16f
     lea rcx, [rip + transect_edges]
-    cmp word ptr [rcx + rdx * 4 + 2], -2
-    je 7f
+    mov r8d, dword ptr [rbx + {F_SLOT}]
+    movzx r8d, word ptr [rcx + r8 * 4]
+    cmp r8w, word ptr [rcx + rdx * 4 + 2]
+    jne 7f
+16:
     mov r8, qword ptr [rbx + {F_RECORD}]
     # a call of the same flow is open around it: Rust knows what of it counts
     cmp word ptr [r8 + {C_DEPTH}], 1
@@ -307,11 +312,7 @@ transect_return_site:
     mov ecx, dword ptr [rdx + {F_SLOT}]
     test ecx, ecx
     jz 6f
-    lea r11, [rip + transect_edges]
-    mov r8d, dword ptr [rbx + {F_SLOT}]
-    movzx r8d, word ptr [r11 + r8 * 4]
-    cmp r8w, word ptr [r11 + rcx * 4 + 2]
-    jne 5f
+    # made by its callee: see above
     add qword ptr [rdx + {F_CHILD}], rsi
 5:  mov r8, qword ptr [rbx + {F_RAX}]
     mov r9, qword ptr [rbx + {F_RDX}]

@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 
 from measured import Refused, broken_invariants, complete_stacks, function_in
 
@@ -137,6 +138,15 @@ def test_storms(results, tool, build):
                     complaints.append(f"{function} slept {found} times, by its own count 400")
         return complaints
 
+    def permits():
+        with tempfile.TemporaryDirectory() as folder:
+            done = subprocess.run([tool.transect, "run", "-o", os.path.join(folder, "p"), "--", os.path.join(build, "permits")],
+                                  capture_output=True, text=True, timeout=60, env={**os.environ, "COLUMNS": "400"})
+        screen = " ".join((done.stdout + done.stderr).split("Findings")[-1].split())
+        wanted = ["ask at permits.c:", "the semaphore", "(permits)"]
+        missing = [words for words in wanted if words not in screen]
+        return [f"the first screen lacks {missing}: {screen[:300]}"] if missing else []
+
     def exec_threaded():
         answer = tool.run([os.path.join(build, "exec-threaded")])
         return expect(answer, out="replaced\n")
@@ -198,6 +208,7 @@ def test_storms(results, tool, build):
     results.test_measured("time in which a thread was queued after a brief wait is with that wait", brief_queued)
     results.test_measured("long waits of which there are too many to tell each", long_ring)
     results.test("sleeps of two functions that call the same one are told apart", two_sleepers)
+    results.test("who waits for a semaphore is told with what is done under its permits", permits)
     results.test("exec in a threaded process", exec_threaded)
     results.test("pid namespace", namespace)
 

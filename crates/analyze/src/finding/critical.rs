@@ -130,16 +130,19 @@ fn place<'a>(view: &'a CriticalityView, row: &'a CriticalWaitRow) -> &'a str {
     path.map(|path| path.place.as_str()).or(row.stack.last().map(String::as_str)).unwrap_or("")
 }
 
-/// "Threads of group worker wait", "The main thread waits".
+/// "Threads of group worker wait", "The main thread waits"; of threads of several groups, or of main threads of several processes, "4
+/// threads wait".
 pub(super) fn waiters(row: &CriticalWaitRow) -> String {
     let who = if row.group.is_empty() || row.threads <= 1 && row.group != "main" {
         "A thread".to_owned()
+    } else if row.group == "main" && row.threads > 1 {
+        format!("{} threads", row.threads)
     } else if row.group == "main" {
         "The main thread".to_owned()
     } else {
         format!("Threads of group {}", row.group)
     };
-    let verb = if who.starts_with("Threads") { "wait" } else { "waits" };
+    let verb = if who.contains("hreads") { "wait" } else { "waits" };
     format!("{who} {verb}")
 }
 

@@ -205,8 +205,8 @@ impl<'a> Causes<'a> {
     fn who(&self, holder: &OtherThreadRow, waiters: &CriticalWaitRow) -> String {
         let thread = self.view.threads.iter().find(|thread| thread.tid == holder.tid);
         match thread.map(|thread| thread.group.as_str()) {
-            Some("main") => "the main thread".to_owned(),
             Some(group) if group == waiters.group => "another of them".to_owned(),
+            Some("main") => "the main thread".to_owned(),
             Some(group) if group != holder.thread => format!("a thread of group {group}"),
             _ => format!("thread {}", holder.thread),
         }

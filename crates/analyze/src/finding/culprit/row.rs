@@ -9,7 +9,7 @@ use super::lock::Lock;
 use super::waits::{counted_waits, waited, waits_for_acknowledgement};
 use super::{ALONE, Causes, GO_COLLECTOR, LEAST_PERCENT, lower, some};
 use crate::criticality::{Callee, GO_SCHEDULER, Leaf, PlaceRow, public_name};
-use crate::{CriticalWaitRow, WhatIfScope};
+use crate::{CriticalWaitRow, OtherThreadRow, WhatIfScope};
 
 /// Up to so many, its share is a rough guess.
 const FEW_SAMPLES: i64 = 50;
@@ -163,6 +163,9 @@ impl<'a> Causes<'a> {
         evidence.extend(counted.map(|calls| if waits { calls.number.clone() } else { calls.words.clone() }));
         if let Some(row) = dependants {
             evidence.push(format!("meanwhile {} for {}", lower(&critical::waiters(row)), critical::name(row.kind)));
+        } else if let Some(row) = waits.then(|| self.queue_for(place)).flatten() {
+            let (who, what) = (lower(&critical::waiters(row)), critical::named(row.kind, &row.object));
+            evidence.push(format!("meanwhile {who} for {what}, {} in all", time(row.ns)));
         }
         let alone = self.view.cpus > 1 && self.view.parallelism_mean.is_some_and(|mean| mean < ALONE);
         if !waits && alone && place.threads >= MANY_THREADS {
@@ -270,6 +273,24 @@ impl<'a> Causes<'a> {
                 && row.holder_gain_ns as f64 >= WAITED_PART * place.running_ns as f64
         };
         self.view.waits.iter().filter(on).max_by_key(|row| row.critical_ns)
+    }
+
+    /// Threads that wait for one that is in the place, which waits itself, to let them in or hand them something: not for a lock,
+    /// whose holder is told with it.
+    fn queue_for(&self, place: &PlaceRow) -> Option<&'a CriticalWaitRow> {
+        use WaitKind as K;
+        let is_it = |party: &OtherThreadRow| party.function == place.function || party.function == place.symbol();
+        // Its caller lets in the next of those who wait in there themselves.
+        let around = |row: &CriticalWaitRow, party: &OtherThreadRow| {
+            place.callers.contains(&party.function) && row.stack.contains(&party.function)
+        };
+        let on = |row: &&CriticalWaitRow| {
+            matches!(row.kind, K::Semaphore | K::Condition | K::Barrier)
+                && (row.meanwhile.as_ref().is_some_and(is_it)
+                    || row.waker.as_ref().is_some_and(|party| around(row, party)))
+                && row.ns as f64 >= WAITED_PART * place.idle_ns() as f64
+        };
+        self.view.waits.iter().filter(on).max_by_key(|row| row.ns)
     }
 
     /// What to do or run next. `calls`: what was counted of the function `api` that it calls.

@@ -76,10 +76,14 @@ pub struct Launch {
     signals: ChildSignal,
     /// The launched process' end was told.
     over: bool,
+    /// For how long threads stood while an event of theirs was looked at.
+    held: Duration,
 }
 
 /// Between two looks for news, if no signal announces them.
 const LONGEST_WAIT: Duration = Duration::from_millis(20);
+/// From a thread's event until we look at it; when we have, it runs already.
+const CHANGES: Duration = Duration::from_micros(7);
 
 #[derive(Debug, Default)]
 struct Process {
@@ -131,12 +135,27 @@ impl Launch {
         }
         started.let_go()?;
         let processes = BTreeMap::from([(pid, Process::default())]);
-        Ok(Launch { pid, follow, processes, queue: VecDeque::new(), noted: Rc::default(), signals, over: false })
+        Ok(Launch {
+            pid,
+            follow,
+            processes,
+            queue: VecDeque::new(),
+            noted: Rc::default(),
+            signals,
+            over: false,
+            held: Duration::ZERO,
+        })
     }
 
     /// Pid of the launched program.
     pub fn pid(&self) -> i32 {
         self.pid
+    }
+
+    /// For how long threads have stood, about, because they were traced: at signals, births, programs' starts and ends. Not
+    /// while they stand at an entry point.
+    pub fn held(&self) -> Duration {
+        self.held
     }
 
     /// Pids of its processes that are still traced.
@@ -180,7 +199,11 @@ impl Launch {
                     }
                     woken = self.signals.wait(left.unwrap_or(LONGEST_WAIT).min(LONGEST_WAIT));
                 }
-                Ok((tid, waited)) => self.handle(tid, waited),
+                Ok((tid, waited)) => {
+                    let began = Instant::now();
+                    self.handle(tid, waited);
+                    self.held += began.elapsed() + CHANGES;
+                }
                 // Killed while something of it was waited for, which heard of that first.
                 Err(error) if error.raw_os_error() == Some(libc::ECHILD) && self.ended_unheard() => {}
                 Err(error) if error.raw_os_error() == Some(libc::ECHILD) => {

@@ -51,6 +51,7 @@ mod signal_frame;
 mod stop;
 mod target;
 mod thread_move;
+mod vfork;
 mod window_writer;
 
 pub use address_limit::{AddressRoom, GivenLimit};

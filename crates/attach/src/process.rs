@@ -102,10 +102,20 @@ pub fn limit_of(pid: i32, name: &str) -> Option<Rlimit> {
 
 /// Threads of a process, by number. Empty if it is gone.
 pub fn threads(pid: i32) -> Vec<i32> {
-    let Ok(entries) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
-    let mut threads: Vec<i32> = entries.flatten().filter_map(|e| e.file_name().to_str()?.parse().ok()).collect();
-    threads.sort_unstable();
-    threads
+    numbered(&format!("/proc/{pid}/task"))
+}
+
+/// All processes, by number.
+pub fn all() -> Vec<i32> {
+    numbered("/proc")
+}
+
+/// Entries of a folder whose names are numbers, ascending.
+fn numbered(folder: &str) -> Vec<i32> {
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    let mut numbers: Vec<i32> = entries.flatten().filter_map(|e| e.file_name().to_str()?.parse().ok()).collect();
+    numbers.sort_unstable();
+    numbers
 }
 
 /// The first thread of a process that `is_wanted`. One listing leaves threads out while others end: that there is none is known

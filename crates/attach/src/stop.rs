@@ -23,6 +23,7 @@ use crate::seccomp;
 use crate::seizing::Listings;
 use crate::signal_frame::Interrupted;
 use crate::target::{Event, Target, USER_CODE_64};
+use crate::vfork;
 
 /// How long one attempt may wait for threads that sleep uninterruptibly.
 const ATTEMPT: Duration = Duration::from_millis(3);
@@ -204,6 +205,9 @@ impl<'a> Stop<'a> {
             let expected = match ptrace::wait(tid, false) {
                 Ok((_, Waited::Nothing)) => {
                     let waited = began.elapsed();
+                    if kept && waited > LOOK && state(tid) == 'D' {
+                        vfork::let_children_run(self.target, tid);
+                    }
                     if waited > ATTEMPT {
                         match state(tid) {
                             'Z' | 'X' => {

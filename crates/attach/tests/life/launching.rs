@@ -146,3 +146,30 @@ fn what_cannot_be_started() {
     assert!(start("/etc/passwd").contains("Permission denied"));
     assert!(matches!(Launch::start(&["".into()], true), Err(AttachError::Start { .. })));
 }
+
+/// The parent of a vfork child sleeps uninterruptibly, and the child stands: who stops the parent has to let it run first.
+#[test]
+fn a_process_that_is_about_to_start_another_is_stopped() {
+    let mut launch = Launch::start(&[compile("vforks", &[]).into(), "200".into()], true).unwrap();
+    let mut target = None;
+    let (began, mut stops) = (Instant::now(), 0);
+    let status = loop {
+        assert!(began.elapsed() < Duration::from_secs(20), "hangs after {stops} stops");
+        match launch.next(Some(Duration::from_millis(1))).unwrap() {
+            LaunchEvent::Image(image) => {
+                launch.go_on(&image).unwrap();
+                target = Some(image);
+            }
+            LaunchEvent::Ended { pid, status } if pid == launch.pid() => break status,
+            _ => {}
+        }
+        if let Some(target) = &target {
+            match target.stop_all().map(drop) {
+                Ok(()) => stops += 1,
+                Err(error) => assert!(error.is_gone(), "{error}"),
+            }
+        }
+    };
+    assert_eq!(status.code(), Some(200), "each child has ended with its status");
+    assert!(stops > 20, "{stops}");
+}

@@ -70,6 +70,8 @@ pub(super) struct Measurement<'a> {
     pub guarded: bool,
     /// For how long programs that were launched were held until they had their probes: the first, and those that it started, ns.
     held_ns: [u64; 2],
+    /// For how long threads stood because they were traced.
+    traced: Duration,
 }
 
 /// See [`super::record`].
@@ -125,6 +127,7 @@ impl<'a> Measurement<'a> {
             ended_before: false,
             guarded: true,
             held_ns: [0; 2],
+            traced: Duration::ZERO,
         })
     }
 
@@ -274,6 +277,7 @@ impl<'a> Measurement<'a> {
         let status = loop {
             let left = self.next_epoch.saturating_duration_since(Instant::now());
             let event = launch.next(Some(left))?;
+            self.traced = launch.held();
             guard.follow(&event);
             match event {
                 LaunchEvent::Nothing => {}
@@ -469,7 +473,7 @@ impl<'a> Measurement<'a> {
             left_out: self.short_lived.losses().into_iter().chain(self.replaced.iter().cloned()).collect(),
             slices: &self.slices,
             status,
-            held_ns: self.held_ns,
+            held_ns: [self.held_ns[0], self.held_ns[1] + self.traced.as_nanos() as u64],
         })
     }
 }

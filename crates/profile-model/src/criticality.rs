@@ -22,6 +22,8 @@ pub struct SchedTables {
     pub frames: Vec<StackFrame>,
     /// Call stacks that samples and waits refer to.
     pub stacks: Vec<CallStack>,
+    /// Instructions at which their frames were met, sorted; left out by readers that need none, and unknown to older profiles.
+    pub addresses: Vec<StackAddress>,
     /// Samples weighted by criticality.
     pub samples: Vec<SchedSample>,
     /// When the timer sampled what; thinned out evenly where there are too many.
@@ -165,6 +167,25 @@ impl CallStack {
     pub fn is_linked(&self, depth: usize) -> bool {
         depth < 128 && self.linked >> depth & 1 != 0
     }
+}
+
+/// One instruction at which a frame of a stack was met. Stacks are told apart by functions and lines, so that a frame may have
+/// been at several.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StackAddress {
+    /// The stack.
+    pub stack: StackId,
+    /// Place of the frame in it, 0 for the root. Frames inlined into that one follow it, and are at the same instruction.
+    pub depth: u32,
+    /// In the frame's component, as its file numbers addresses: where the instruction begins, or, of a call that has not
+    /// returned, its last byte.
+    pub address: u64,
+    /// Samples of the timer.
+    pub samples: i64,
+    /// Time on a CPU that they stand for, ns.
+    pub running_ns: i64,
+    /// Time that threads waited there, ns.
+    pub blocked_ns: i64,
 }
 
 /// Where the weight of a [`SchedSample`] was found.

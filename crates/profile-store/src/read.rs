@@ -34,7 +34,8 @@ pub fn read(dir: &Path) -> Result<Profile, StoreError> {
     again_if_replaced(dir, || read_once(dir, true))
 }
 
-/// The same without the timeline: `sched.slices` is empty, of its file only the length and the number of rows are checked.
+/// The same without the timeline and without instructions: `sched.slices` and `sched.addresses` are empty, of their files only the
+/// length and the number of rows are checked.
 ///
 /// # Errors
 ///
@@ -216,7 +217,7 @@ fn counted<F: ChunkReader + 'static>(
     Ok(table)
 }
 
-fn read_once(dir: &Path, with_slices: bool) -> Result<Profile, Interrupted> {
+fn read_once(dir: &Path, whole: bool) -> Result<Profile, Interrupted> {
     let folder = Opened::open(dir)?;
     let components = tables::read_components(&folder.table("components")?)?;
     let processes = tables::read_processes(&folder.table("processes")?)?;
@@ -240,7 +241,7 @@ fn read_once(dir: &Path, with_slices: bool) -> Result<Profile, Interrupted> {
         trace: tables::read_events(&folder.table("events")?, threads.len(), components.len())?,
         latency,
         latency_slices,
-        sched: read_sched(&folder, processes.len(), components.len(), with_slices)?,
+        sched: read_sched(&folder, processes.len(), components.len(), whole)?,
         walk: read_walk(&folder, processes.len(), components.len())?,
         feature: read_feature(&folder, threads.len(), components.len())?,
         loss: folder.meta.losses(&folder.meta_path)?,
@@ -256,7 +257,7 @@ fn read_sched(
     folder: &Opened<'_>,
     processes: usize,
     components: usize,
-    with_slices: bool,
+    whole: bool,
 ) -> Result<SchedTables, Interrupted> {
     let mut sched = SchedTables::default();
     if let Some(table) = folder.later_table("tasks")? {
@@ -271,6 +272,12 @@ fn read_sched(
     if let Some(table) = folder.later_table("stacks")? {
         sched.stacks = tables::stacks::read(&table, sched.frames.len())?;
     }
+    if !whole {
+        folder.check_length(tables::STACK_ADDRESSES)?;
+    } else if let Some(table) = folder.later_table(tables::STACK_ADDRESSES)? {
+        let depths: Vec<usize> = sched.stacks.iter().map(|stack| stack.frames.len()).collect();
+        sched.addresses = tables::addresses::read(&table, &depths)?;
+    }
     let (tasks, stacks) = (sched.tasks.len(), sched.stacks.len());
     if let Some(table) = folder.later_table("sched_samples")? {
         sched.samples = tables::sched_samples::read(&table, tasks, stacks)?;
@@ -281,7 +288,7 @@ fn read_sched(
     if let Some(table) = folder.later_table(tables::SCHED_WAITS)? {
         sched.waits = tables::sched_waits::read(&table, tasks, stacks)?;
     }
-    if !with_slices {
+    if !whole {
         folder.check_length(tables::SLICES)?;
     } else if let Some(table) = folder.later_table(tables::SLICES)? {
         sched.slices = tables::slices::read(&table, tasks, sched.waits.len())?;

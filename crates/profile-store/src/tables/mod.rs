@@ -30,14 +30,14 @@ pub(crate) use latency::{
 pub(crate) use locks::read as read_locks;
 pub(crate) use processes::read as read_processes;
 pub(crate) use sched::{
-    dangling as dangling_sched, frames, moments as sched_moments, parallelism, samples as sched_samples, slices,
-    stacks, tasks, waits as sched_waits,
+    addresses, dangling as dangling_sched, frames, moments as sched_moments, parallelism, samples as sched_samples,
+    slices, stacks, tasks, waits as sched_waits,
 };
 pub(crate) use threads::read as read_threads;
 pub(crate) use waits::read as read_waits;
 
 /// Tables of a profile, in the order in which they are written. The file of table `T` is `T.parquet`.
-pub const TABLES: [&str; 31] = [
+pub const TABLES: [&str; 32] = [
     "components",
     "processes",
     "threads",
@@ -52,6 +52,7 @@ pub const TABLES: [&str; 31] = [
     "parallelism",
     "frames",
     "stacks",
+    STACK_ADDRESSES,
     "sched_samples",
     "sched_moments",
     SCHED_WAITS,
@@ -71,13 +72,15 @@ pub const TABLES: [&str; 31] = [
     feature::VARIABLES,
 ];
 
+/// Instructions of stacks' frames: left out by readers that need none.
+pub(crate) const STACK_ADDRESSES: &str = "stack_addresses";
 /// Waits seen by the scheduler: written block by block.
 pub(crate) const SCHED_WAITS: &str = "sched_waits";
 /// The timeline: written block by block.
 pub(crate) const SLICES: &str = "slices";
 
 /// Tables that profiles of earlier versions lack: as if they had no rows.
-pub(crate) const ADDED_LATER: [&str; 24] = [
+pub(crate) const ADDED_LATER: [&str; 25] = [
     "latency",
     "latency_histogram",
     "latency_slices",
@@ -85,6 +88,7 @@ pub(crate) const ADDED_LATER: [&str; 24] = [
     "parallelism",
     "frames",
     "stacks",
+    STACK_ADDRESSES,
     "sched_samples",
     "sched_moments",
     SCHED_WAITS,
@@ -121,6 +125,7 @@ pub(crate) fn columns<'a>(name: &str, profile: &'a Profile) -> Vec<Column<'a>> {
         "parallelism" => parallelism::columns(profile),
         "frames" => frames::columns(profile),
         "stacks" => stacks::columns(profile),
+        STACK_ADDRESSES => addresses::columns(profile),
         "sched_samples" => sched_samples::columns(profile),
         "sched_moments" => sched_moments::columns(profile),
         walk::GROUPS => walk::groups::columns(profile),

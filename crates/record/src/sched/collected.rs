@@ -29,6 +29,7 @@ use super::processes::Processes;
 use super::sample::{SampleKey, SampleSum, Samples};
 use super::short_threads::stand_in;
 use super::slowdown::{self, ThreadLife};
+use super::stack_addresses::MetStacks;
 use super::stack_names::NamedStacks;
 use super::task::{RawTask, RawTasks};
 use super::timeline::{RawWaits, SliceRuns};
@@ -270,7 +271,8 @@ impl Gathered {
         );
         naming.know_owners(owners);
         naming.prepare(self.places.all().iter().copied(), &mut self.read);
-        let mut stacks = NamedStacks::of(&self.stacks, &self.places, &mut naming);
+        let met = MetStacks::of(&self.samples, &self.waited);
+        let mut stacks = NamedStacks::of(&self.stacks, &self.places, &mut naming, &met);
         let (causes, objects) = (std::mem::take(&mut self.causes), std::mem::take(&mut self.objects));
         let names = WaitNames::of(causes, objects, &self.seen, &stacks, &mut naming);
         let (mut tasks, rows) = self.tasks(&processes, totals.now);
@@ -308,6 +310,7 @@ impl Gathered {
             parallelism: self.parallelism(totals, &processes),
             samples,
             moments: self.moments(&rows, &stacks),
+            addresses: stacks.addresses.take_rows(),
             stacks: std::mem::take(&mut stacks.rows),
             frames: std::mem::take(&mut naming.frames),
             waits: Vec::new(),
@@ -563,6 +566,8 @@ impl Gathered {
         add(LossKind::UnresolvedNames, "scheduler: waits", unnamed_waits, "too many different objects");
         add(LossKind::TruncatedStacks, scheduler, self.stacks.refused, "too many different stacks");
         add(LossKind::TruncatedStacks, scheduler, stacks.missing, "named by records but never came");
+        let refused = stacks.addresses.refused;
+        add(LossKind::SummedEvents, "instructions", refused, "too many: their time is in functions and lines");
         for (flag, reason) in [
             (stack_flags::TRUNCATED, "deeper than was wanted"),
             (stack_flags::UNKNOWN_CODE, "unwinding stopped at code without a table"),

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use transect_binary_info::{Object, demangle};
+use transect_binary_info::{Object, demangle, readable_name, without_suffix};
 use transect_probe_plan::Lines;
 use transect_profile_model::{Component, ComponentId, FrameId, Space, StackFrame};
 
@@ -157,6 +157,13 @@ impl Naming {
         Some(FunctionCode { component: module.component, start, part, main })
     }
 
+    /// The address of a place in a program's file, as the file numbers addresses; of a call that has not returned its last byte.
+    pub fn address(&mut self, place: Place) -> Option<u64> {
+        let Place::File { file, offset, returns } = place else { return None };
+        let object = self.module(file).read.object.as_ref()?;
+        object.vaddr(offset - u64::from(returns && offset > 0))
+    }
+
     /// More files that places may lie in.
     pub fn add_files(&mut self, files: Vec<MappedFile>) {
         self.files.append(files);
@@ -302,7 +309,7 @@ impl Naming {
 
     /// The frame of a function of which no more than the name is known.
     fn function_frame(&mut self, raw: &str, component: ComponentId) -> FrameId {
-        let (function, file, line, component) = (readable(raw), String::new(), 0, Some(component));
+        let (function, file, line, component) = (readable_name(raw), String::new(), 0, Some(component));
         self.frame(StackFrame { function, component, file, line, inlined: false, space: Space::User })
     }
 
@@ -390,10 +397,10 @@ impl Naming {
             return vec![self.frame(user(function, String::new(), 0, false))];
         };
         let symbol = function_at(object, vaddr);
-        let name = symbol.map(|symbol| demangle(without_suffix(symbol.name)));
+        let name = symbol.map(|symbol| readable_name(symbol.name));
         let lines = module.read.lines.get_or_insert_with(|| Lines::of(object));
         let inner = lines.as_ref().map(|lines| lines.frames(vaddr)).unwrap_or_default();
-        let name = name.or_else(|| inner.last().and_then(|frame| frame.function.as_deref()).map(readable));
+        let name = name.or_else(|| inner.last().and_then(|frame| frame.function.as_deref()).map(readable_name));
         let mut found = Vec::with_capacity(inner.len().max(1));
         let unnamed = name.is_none() && !path.starts_with('[');
         let name = name.unwrap_or_else(|| {
@@ -410,7 +417,7 @@ impl Naming {
             Some((outer, inlined)) => {
                 found.push(user(name, outer.file.clone(), outer.line as i32, false));
                 found.extend(inlined.iter().rev().map(|frame| {
-                    let function = frame.function.as_deref().map_or_else(|| "[inlined]".to_owned(), readable);
+                    let function = frame.function.as_deref().map_or_else(|| "[inlined]".to_owned(), readable_name);
                     user(function, frame.file.clone(), frame.line as i32, true)
                 }));
             }
@@ -436,30 +443,5 @@ impl Naming {
                 ScriptFunction { name: format!("{address:#x}"), ..ScriptFunction::default() }
             }
         }
-    }
-}
-
-fn readable(raw: &str) -> String {
-    demangle(without_suffix(raw))
-}
-
-/// A raw name without what compilers append to copies and parts of a function.
-fn without_suffix(raw: &str) -> &str {
-    const SUFFIXES: &[&str] = &[".isra.", ".part.", ".constprop.", ".cold", ".lto_priv.", ".llvm."];
-    let cut = SUFFIXES.iter().filter_map(|suffix| raw.find(suffix)).min();
-    raw.get(..cut.unwrap_or(raw.len())).filter(|name| !name.is_empty()).unwrap_or(raw)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::without_suffix;
-
-    #[test]
-    fn copies_have_the_name_of_the_original() {
-        for raw in ["f.isra.0", "f.part.3.cold", "f.constprop.0.isra.1", "f.cold", "f.lto_priv.0", "f.llvm.123", "f"] {
-            assert_eq!(without_suffix(raw), "f");
-        }
-        assert_eq!(without_suffix(".cold"), ".cold");
-        assert_eq!(without_suffix("main._omp_fn.0"), "main._omp_fn.0");
     }
 }

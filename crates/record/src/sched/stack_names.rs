@@ -14,6 +14,7 @@ use super::naming::Naming;
 use super::place::{PlaceId, Places};
 use super::spin::is_polling;
 use super::spin::runtime::{is_called_while_waiting, is_runtime};
+use super::stack_addresses::{FrameAddresses, MetStacks, StackAddresses};
 
 /// What a stack tells about a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -35,6 +36,8 @@ pub struct StackHint {
 pub struct NamedStacks {
     /// Rows of the table.
     pub rows: Vec<CallStack>,
+    /// Instructions at which their frames were met.
+    pub addresses: StackAddresses,
     /// Whether the leaf is in a loop that waits.
     spin: Vec<bool>,
     /// Whether the leaf is in the agent, or in the kernel on its behalf.
@@ -62,11 +65,12 @@ const CLONES: &[&str] = &["clone", "clone3", "__clone", "__clone3"];
 const ROOTS: &[&str] = &["main", "_start", "start_thread", "clone", "clone3", "__clone", "__clone3", "thread_start"];
 
 impl NamedStacks {
-    /// Names all stacks that came.
-    pub fn of(stacks: &RawStacks, places: &Places, naming: &mut Naming) -> Self {
+    /// Names all stacks that came; `met`: how often each was.
+    pub fn of(stacks: &RawStacks, places: &Places, naming: &mut Naming, met: &MetStacks) -> Self {
         let mut named = Self { by_number: vec![None; stacks.len()], ..Self::default() };
         let mut known: HashMap<(CallStack, bool, bool), StackId> = HashMap::new();
         let mut user: HashMap<PlaceId, Vec<FrameId>> = HashMap::new();
+        let mut addresses: HashMap<PlaceId, Option<u64>> = HashMap::new();
         let mut jumped: HashMap<(PlaceId, PlaceId), Vec<FrameId>> = HashMap::new();
         let mut served: HashMap<PlaceId, Option<FrameId>> = HashMap::new();
         let mut in_table: HashMap<PlaceId, bool> = HashMap::new();
@@ -85,6 +89,7 @@ impl NamedStacks {
             let rest = broken_off.rest(number);
             let complete = stack.flags & stack_flags::COMPLETE != 0 || rest.is_some();
             let mut frames = Vec::new();
+            let mut at_addresses = FrameAddresses::default();
             let (mut caller, mut linked) = (None, 0);
             // Where the agent's frames begin, if nothing else runs inside of them.
             let mut agent = None;
@@ -115,6 +120,8 @@ impl NamedStacks {
                         linked |= bit(frames.len());
                     }
                 }
+                let address = *addresses.entry(*place).or_insert_with(|| naming.address(to));
+                at_addresses.push(frames.len(), address);
                 let found = user.entry(*place).or_insert_with(|| naming.user_frames(to));
                 frames.extend_from_slice(found);
             }
@@ -123,6 +130,9 @@ impl NamedStacks {
                 let from = places.all()[caller as usize];
                 let callee = *served.entry(caller).or_insert_with(|| naming.called_by_linkage(from));
                 linked |= callee.map_or(0, |_| bit(at));
+                if callee.is_some() {
+                    at_addresses.insert(at);
+                }
                 frames.splice(at..at, callee);
             }
             let polls = is_polling(frames.iter().rev().map(|&frame| naming.frames[frame as usize].function.as_str()));
@@ -135,6 +145,7 @@ impl NamedStacks {
             // Threads begin in one function or, where unwinding knows more, in that which made them.
             if frames.len() > 1 && CLONES.contains(&naming.frames[frames[0] as usize].function.as_str()) {
                 frames.remove(0);
+                at_addresses.remove_root();
                 linked >>= 1;
             }
             let leaf_first = || frames.iter().rev().map(|&id| naming.frames[id as usize].function.as_str());
@@ -188,6 +199,7 @@ impl NamedStacks {
                 named.counts.push(counts);
                 named.rows.len() as StackId - 1
             });
+            named.addresses.add(id, &at_addresses, met.get(number));
             named.by_number[number as usize] = Some((id, hint));
         }
         named

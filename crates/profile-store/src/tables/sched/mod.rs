@@ -1,5 +1,6 @@
 //! Tables of the scheduler collector.
 
+pub(crate) mod addresses;
 pub(crate) mod frames;
 pub(crate) mod moments;
 pub(crate) mod parallelism;
@@ -41,6 +42,10 @@ pub(crate) fn dangling(profile: &Profile) -> Option<(&'static str, usize)> {
         .or_else(|| {
             let missing = |&frame: &u32| frame as usize >= sched.frames.len();
             position("stacks", sched.stacks.iter().position(|s| s.frames.iter().any(missing)))
+        })
+        .or_else(|| {
+            let missing = |address| addresses::is_dangling(profile, address);
+            position("stack_addresses", sched.addresses.iter().position(missing))
         })
         .or_else(|| position("sched_samples", sched.samples.iter().position(|s| !(task(s.task) && stack(s.stack)))))
         .or_else(|| position("sched_moments", sched.moments.iter().position(|m| !(task(m.task) && stack(m.stack)))))

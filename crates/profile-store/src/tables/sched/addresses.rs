@@ -1,0 +1,55 @@
+use transect_profile_model::{Profile, StackAddress, StackFrame};
+
+use super::super::{component, file_name, id, int64, text};
+use crate::StoreError;
+use crate::column::{Column, TableReader};
+
+pub(crate) fn columns(profile: &Profile) -> Vec<Column<'_>> {
+    let rows = profile.sched.addresses.as_slice();
+    vec![
+        id("stack_id", rows, |a| a.stack),
+        id("depth", rows, |a| a.depth),
+        int64("address", rows, |a| a.address.cast_signed()),
+        text("function", rows, |a| frame(profile, a).map_or("", |frame| &frame.function)),
+        text("component", rows, |a| {
+            let component = frame(profile, a).and_then(|frame| frame.component).map(|id| component(profile, id));
+            component.map_or("", |component| file_name(&component.path))
+        }),
+        int64("samples", rows, |a| a.samples),
+        int64("running_ns", rows, |a| a.running_ns),
+        int64("blocked_ns", rows, |a| a.blocked_ns),
+    ]
+}
+
+fn frame<'a>(profile: &'a Profile, address: &StackAddress) -> Option<&'a StackFrame> {
+    let stack = profile.sched.stacks.get(address.stack as usize)?;
+    profile.sched.frames.get(*stack.frames.get(address.depth as usize)? as usize)
+}
+
+/// Whether the frame that the row is of does not exist.
+pub(crate) fn is_dangling(profile: &Profile, address: &StackAddress) -> bool {
+    frame(profile, address).is_none()
+}
+
+pub(crate) fn read(table: &TableReader, depths: &[usize]) -> Result<Vec<StackAddress>, StoreError> {
+    let stacks = table.ids("stack_id", depths.len())?;
+    let depth = table.ids("depth", usize::MAX)?;
+    let mut address = table.int64("address")?.into_iter();
+    let mut samples = table.int64("samples")?.into_iter();
+    let mut running_ns = table.int64("running_ns")?.into_iter();
+    let mut blocked_ns = table.int64("blocked_ns")?.into_iter();
+    let mut rows = Vec::with_capacity(stacks.len());
+    for (row, (stack, depth)) in stacks.into_iter().zip(depth).enumerate() {
+        if depth as usize >= depths[stack as usize] {
+            return Err(table.bad_row(row, "its stack has no such frame"));
+        }
+        let (Some(address), Some(samples), Some(running_ns), Some(blocked_ns)) =
+            (address.next(), samples.next(), running_ns.next(), blocked_ns.next())
+        else {
+            break;
+        };
+        let address = address.cast_unsigned();
+        rows.push(StackAddress { stack, depth, address, samples, running_ns, blocked_ns });
+    }
+    Ok(rows)
+}

@@ -29,6 +29,18 @@ pub fn demangle(raw: &str) -> String {
         .unwrap_or_else(|| raw.to_owned())
 }
 
+/// The name of the function itself as people write it, where compilers have made copies of it or moved parts of it away.
+pub fn readable_name(raw: &str) -> String {
+    demangle(without_suffix(raw))
+}
+
+/// A raw name without what compilers append to copies and parts of a function.
+pub fn without_suffix(raw: &str) -> &str {
+    const SUFFIXES: &[&str] = &[".isra.", ".part.", ".constprop.", ".cold", ".lto_priv.", ".llvm."];
+    let cut = SUFFIXES.iter().filter_map(|suffix| raw.find(suffix)).min();
+    raw.get(..cut.unwrap_or(raw.len())).filter(|name| !name.is_empty()).unwrap_or(raw)
+}
+
 /// What a C++ name begins with, where the demangler does not know all of its grammar (concepts, lambdas in template
 /// arguments): `std::__invoke_impl<…>`. Itanium C++ ABI, 5.1.2.
 fn outline(raw: &str) -> Option<String> {
@@ -57,7 +69,16 @@ fn outline(raw: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::demangle;
+    use super::{demangle, without_suffix};
+
+    #[test]
+    fn copies_have_the_name_of_the_original() {
+        for raw in ["f.isra.0", "f.part.3.cold", "f.constprop.0.isra.1", "f.cold", "f.lto_priv.0", "f.llvm.123", "f"] {
+            assert_eq!(without_suffix(raw), "f");
+        }
+        assert_eq!(without_suffix(".cold"), ".cold");
+        assert_eq!(without_suffix("main._omp_fn.0"), "main._omp_fn.0");
+    }
 
     #[test]
     fn each_scheme() {

@@ -6,6 +6,7 @@
 //!   also read as function pointers; [`PlanCache`] keeps the answer by build-id and file.
 //! - [`launch`] says before a launch whether a command can be profiled, and what to do if not.
 //! - [`demangle`] turns raw symbol names into what people write.
+//! - [`Disassembler`] writes down the instructions of a function, with the names of what they call.
 //!
 //! The caller's duty: a file must not be truncated while it is mapped (the kernel answers reads beyond its new end
 //! with SIGBUS). Replacing a file by rename, as package managers do, is harmless. Files of other users are read into
@@ -19,6 +20,7 @@ mod code;
 mod debug_file;
 mod debuginfod;
 mod demangle;
+mod disassembly;
 mod dynamic;
 mod error;
 mod file_map;
@@ -44,7 +46,8 @@ mod transfers;
 pub use archive::{ArchiveMember, MemberFunction, archive_members};
 pub use cache::PlanCache;
 pub use cache_folder::CacheFolder;
-pub use demangle::demangle;
+pub use demangle::{demangle, readable_name, without_suffix};
+pub use disassembly::{Disassembled, Disassembler, Syntax};
 pub use dynamic::{DynamicSymbol, LibcKind};
 pub use error::BinaryError;
 pub use frame_entry::{FrameEntry, FrameStart};

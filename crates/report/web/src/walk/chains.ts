@@ -126,7 +126,7 @@ function row(frame: WalkFrame, depth: number, last: boolean): HTMLElement {
     "tr",
     { class: `${kernel ? "in-kernel" : "in-program"}${last ? " chain-end" : ""}`, title: `${printable(frame.function)}\n${frame.file === "" ? "" : `${printable(frame.file)}:${frame.line}\n`}${splitText(split)}${woken}` },
     h("td", {}, name),
-    h("td", { class: "walk-place" }, h("span", { dir: "ltr" }, printable(component)), line === "" ? null : h("small", { dir: "ltr" }, ` ${printable(line)}`)),
+    h("td", { class: "walk-place", title: `${printable(component)} ${printable(line)}`.trim() }, h("span", { dir: "ltr" }, printable(component)), line === "" ? null : h("small", { dir: "ltr" }, ` ${printable(line)}`)),
     h("td", { class: "numeric" }, shareText(frame)),
     h("td", { class: "walk-bar-cell" }, splitBar(frame.share, split)),
     h("td", { class: "walk-method", title: why ?? "" }, method ?? ""),

@@ -10,7 +10,7 @@ pub(crate) fn columns(profile: &Profile) -> Vec<Column<'_>> {
         id("stack_id", rows, |a| a.stack),
         id("depth", rows, |a| a.depth),
         int64("address", rows, |a| a.address.cast_signed()),
-        text("function", rows, |a| frame(profile, a).map_or("", |frame| &frame.function)),
+        // The function's name, which would be half of the table, is in `stacks`.
         text("component", rows, |a| {
             let component = frame(profile, a).and_then(|frame| frame.component).map(|id| component(profile, id));
             component.map_or("", |component| file_name(&component.path))

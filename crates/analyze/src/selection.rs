@@ -83,7 +83,7 @@ impl View {
 
 /// A word that names no view, sort key or dimension.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown {what} `{word}`: use one of {choices}")]
+#[error("{}: use one of {choices}", if word.is_empty() { format!("no {what}") } else { format!("unknown {what} `{word}`") })]
 pub struct SelectionError {
     /// What was parsed: `view`, `sort key`, `measure` or `dimension`.
     pub what: &'static str,

@@ -102,7 +102,8 @@ proptest! {
         prop_assert_eq!(rows.iter().map(|row| row.calls_out).sum::<i64>(), calls);
         prop_assert_eq!(rows.iter().flat_map(|row| &row.others).map(|other| other.calls).sum::<i64>(), calls);
         for by in ["", "thread", "process", "feature", "thread,process,feature"] {
-            let rows = flows(&profile, &Selection { by: by.parse::<CutDimensions>().unwrap().of_views().unwrap(), ..Selection::default() });
+            let by = if by.is_empty() { CutDimensions::default() } else { by.parse().unwrap() };
+            let rows = flows(&profile, &Selection { by: by.of_views().unwrap(), ..Selection::default() });
             prop_assert_eq!(rows.iter().map(|row| row.calls).sum::<i64>(), calls);
             let total: i64 = rows.iter().filter_map(|row| row.total_ns).sum();
             prop_assert_eq!(total, profile.flows.iter().filter_map(|flow| flow.total_ns).sum::<i64>());

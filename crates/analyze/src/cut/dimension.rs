@@ -193,6 +193,10 @@ impl FromStr for CutDimensions {
                 dimensions.push(dimension);
             }
         }
+        // An empty list would be the sum of all, in a row without a name.
+        if dimensions.is_empty() {
+            return Err(SelectionError { what: "dimension", word: String::new(), choices: CutDimension::choices() });
+        }
         Ok(Self(dimensions))
     }
 }
@@ -320,5 +324,9 @@ mod tests {
         let list: CutDimensions = "api, function,api".parse().unwrap();
         assert_eq!(list.0, [CutDimension::Api, CutDimension::Function]);
         assert!("time/1s,time/2s".parse::<CutDimensions>().is_err());
+        for nothing in ["", ",,", " , "] {
+            let error = nothing.parse::<CutDimensions>().unwrap_err().to_string();
+            assert!(error.contains("no dimension: use") && error.contains("thread-group, "), "{error}");
+        }
     }
 }

@@ -285,7 +285,10 @@ impl<'a> Parser<'a> {
         let at = self.here();
         let subject = match self.peek().map(|token| &token.kind) {
             Some(Kind::Word(word)) => self.subject(at, word)?,
-            _ => return Err(self.error(at, "expected a dimension, `not` or `(`")),
+            _ => {
+                let expected = format!("expected a dimension ({}), `not` or `(`", CutDimension::choices());
+                return Err(self.error(at, &expected));
+            }
         };
         self.at += 1;
         let negated_in = self.takes_word("not");

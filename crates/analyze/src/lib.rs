@@ -43,10 +43,11 @@ pub use criticality::{
     PlaceRow, PlaceWait, WaitEdge, WaitGraph, WaitNode, WhatIfRow, WhatIfScope, criticality,
 };
 pub use cut::{
-    AnnotateView, CallNode, CallTree, CutColumns, CutDimension, CutDimensions, CutError, CutFilter, CutFrame, CutKey,
-    CutList, CutMeasure, CutPart, CutParts, CutQuery, CutReading, CutRow, CutScope, CutView, CutViewKind,
-    ExactDuration, FilterError, HotRow, HotView, LineTimes, MOST_CUT_PARTS, StateTimes, SystemCallRow, ThreadLane,
-    TimelineView, cut, cut_columns, measures, parse_duration, term_of_key, view as cut_view,
+    AddressTimes, AnnotateView, CallNode, CallTree, CutColumns, CutDimension, CutDimensions, CutError, CutFilter,
+    CutFrame, CutKey, CutList, CutMeasure, CutPart, CutParts, CutQuery, CutReading, CutRow, CutScope, CutView,
+    CutViewKind, Disassembly, ExactDuration, FilterError, FunctionAddress, FunctionAddresses, HotRow, HotView,
+    InstructionTimes, LineTimes, MOST_CUT_PARTS, StateTimes, SystemCallRow, ThreadLane, TimelineView, cut, cut_columns,
+    function_addresses, measures, parse_duration, term_of_key, view as cut_view,
 };
 pub use escape::{escape, is_hazard, is_named};
 pub use feature::{

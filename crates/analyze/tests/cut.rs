@@ -5,15 +5,16 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use transect_analyze::synthetic::{feature_packer, image_server, scheduled_compressor, walked_proxy};
 use transect_analyze::{
-    CallNode, CutDimension, CutDimensions, CutError, CutFilter, CutKey, CutMeasure, CutQuery, CutReading, CutRow,
-    CutView, CutViewKind, MOST_CUT_PARTS, Selection, StateTimes, criticality, cut, cut_columns, cut_view,
+    AddressTimes, CallNode, CutDimension, CutDimensions, CutError, CutFilter, CutKey, CutMeasure, CutQuery, CutReading,
+    CutRow, CutView, CutViewKind, MOST_CUT_PARTS, Selection, StateTimes, criticality, cut, cut_columns, cut_view,
+    function_addresses,
 };
 use transect_profile_model::{
-    CallStack, Origin, Profile, SchedSample, SchedWait, Space, StackFrame, Task, WaitKind, WalkSystemCall,
+    CallStack, Origin, Profile, SchedSample, SchedWait, Space, StackAddress, StackFrame, Task, WaitKind, WalkSystemCall,
 };
 
 fn query(by: &str, measure: &str) -> CutQuery {
-    let by = by.parse::<CutDimensions>().unwrap().0;
+    let by = if by.is_empty() { Vec::new() } else { by.parse::<CutDimensions>().unwrap().0 };
     CutQuery { by, measure: measure.parse().unwrap(), ..CutQuery::default() }
 }
 
@@ -314,6 +315,50 @@ fn lines_are_of_one_function_and_all_it_was_in() {
     assert_eq!(view.lines.iter().map(|line| line.self_ns).sum::<i64>(), own);
     let error = cut_view(&profile, CutViewKind::Annotate, &query("", "time"), Some("compres_block")).unwrap_err();
     assert!(matches!(&error, CutError::UnknownFunction { near, .. } if near.starts_with("compress_block")), "{error}");
+}
+
+/// Each line's time is at the instructions that its stacks were met at, and each state's by how long it was there.
+#[test]
+fn instructions_add_up_to_their_lines() {
+    let mut profile = scheduled_compressor(5_000, 20);
+    let query = query("", "time");
+    let function = "compress_block";
+    assert_eq!(function_addresses(&profile, &query, function), Err(CutError::NoAddresses));
+    let tables = &mut profile.sched;
+    let address = |stack: usize, depth: usize, address, samples, blocked_ns| StackAddress {
+        stack: stack as u32,
+        depth: depth as u32,
+        address,
+        samples,
+        running_ns: samples * 1_000_000,
+        blocked_ns,
+    };
+    for (number, stack) in tables.stacks.iter().enumerate() {
+        for depth in 0..stack.frames.len() {
+            // A fourth of the samples and all waiting are at the first.
+            tables.addresses.extend([address(number, depth, 0x1000, 1, 5), address(number, depth, 0x1004, 3, 0)]);
+        }
+    }
+    let CutReading::Annotate(view) = reading(&profile, CutViewKind::Annotate, &query) else { panic!() };
+    let found = function_addresses(&profile, &query, function).unwrap();
+    assert_eq!(found.elsewhere.total(), 0);
+    let sum = |of: fn(&AddressTimes) -> i64| found.addresses.values().map(of).sum::<i64>();
+    assert_eq!(sum(|times| times.states.total()), view.total_ns);
+    assert_eq!(sum(|times| times.self_ns), view.lines.iter().map(|line| line.self_ns).sum::<i64>());
+    let samples = of(&profile, &filtered("", "samples", "function = compress_block")).scope.total;
+    assert_eq!(sum(|times| times.samples), samples);
+    let at = |address| *found.addresses.iter().find(|(at, _)| at.address == address).unwrap().1;
+    let (first, second) = (at(0x1000), at(0x1004));
+    assert_eq!(second.states.blocked_ns, 0);
+    let quarter = (first.states.on_cpu_ns + second.states.on_cpu_ns) / 4;
+    assert!((first.states.on_cpu_ns - quarter).abs() < 1_000, "{first:?} {second:?}");
+    // Frames of which nothing is known.
+    let of_stack = profile.sched.addresses[0].stack;
+    profile.sched.addresses.retain(|row| row.stack == of_stack);
+    let found = function_addresses(&profile, &query, function).unwrap();
+    let met: i64 = found.addresses.values().map(|times| times.states.total()).sum();
+    assert_eq!(met + found.elsewhere.total(), view.total_ns);
+    assert!(found.elsewhere.total() > 0);
 }
 
 #[test]

@@ -34,7 +34,9 @@ pub use metric::MetricWord;
 pub use probe::{ProbeArguments, ProbeCommand, ProbeSelection};
 pub use record::{Choice, Collector, RecordArguments, Recording, RunArguments, TimingMode, parse_timing};
 use report::parse_own_view;
-pub use report::{Color, CutArguments, DependenceArguments, ReportArguments, ReportFormat, ViewArguments};
+pub use report::{
+    AssemblySyntax, Color, CutArguments, DependenceArguments, ReportArguments, ReportFormat, ViewArguments,
+};
 use running::parse_one_process;
 pub use running::{RunningArguments, SnapshotArguments};
 pub use sched::{CriticalityArguments, Processes, SchedArguments, WaitBudget};

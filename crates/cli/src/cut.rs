@@ -5,15 +5,16 @@ use std::time::UNIX_EPOCH;
 
 use transect_analyze::{
     CutDimension, CutDimensions, CutFilter, CutMeasure, CutQuery, CutReading, CutViewKind, SelectionError, cut,
-    cut_view,
+    cut_view, function_addresses,
 };
+use transect_binary_info::Syntax;
 use transect_profile_model::Profile;
 use transect_report::{Content, Rows, Sources, flame};
 
-use crate::arguments::{CutArguments, ViewArguments};
+use crate::arguments::{AssemblySyntax, CutArguments, ViewArguments};
 use crate::config::{Config, NamedCut};
 use crate::failure::Failure;
-use crate::output;
+use crate::{disassembly, output};
 
 /// What is asked for, in place of views of one collector.
 #[derive(Default)]
@@ -23,6 +24,8 @@ pub struct Asked {
     kind: Option<CutViewKind>,
     tree: bool,
     function: Option<String>,
+    /// How the function's instructions are written, if they are wanted.
+    syntax: Option<Syntax>,
     source_folders: Vec<PathBuf>,
     flame: Option<PathBuf>,
     /// `--by` was given, or rows are wanted beside the graph.
@@ -70,6 +73,7 @@ pub fn asked(view: &ViewArguments, cut: &CutArguments, config: &Config) -> Resul
         ),
         ("--tree", kind.is_some() && cut.tree, "it is of cuts by --by"),
         ("--function", kind != Some(CutViewKind::Annotate) && cut.function.is_some(), "it is of --view annotate"),
+        ("--disassemble", kind != Some(CutViewKind::Annotate) && cut.disassemble.is_some(), "it is of --view annotate"),
         ("--source-dir", kind != Some(CutViewKind::Annotate) && !cut.source_dir.is_empty(), "it is of --view annotate"),
         ("--flame", kind.is_some() && cut.flame.is_some(), "it draws a cut: leave out --view"),
     ];
@@ -82,6 +86,7 @@ pub fn asked(view: &ViewArguments, cut: &CutArguments, config: &Config) -> Resul
         kind,
         tree: cut.tree,
         function: cut.function.clone(),
+        syntax: cut.disassemble.map(AssemblySyntax::syntax),
         source_folders: cut.source_dir.clone(),
         flame: cut.flame.clone(),
     }))
@@ -138,9 +143,9 @@ fn query(
 }
 
 impl Asked {
-    /// Whether the answer depends on when things happened.
-    pub fn needs_timeline(&self) -> bool {
-        self.kind == Some(CutViewKind::Timeline) || self.query.needs_timeline()
+    /// Whether the answer needs the whole profile: it depends on when things happened, or at which instructions.
+    pub fn needs_whole(&self) -> bool {
+        self.syntax.is_some() || self.kind == Some(CutViewKind::Timeline) || self.query.needs_timeline()
     }
 
     /// What is to be written; a flame graph is written here. `None`: nothing beside it was asked for.
@@ -160,7 +165,11 @@ impl Asked {
         let rows = match self.kind {
             None => Rows::Cut { view: Box::new(cut(profile, &self.query).map_err(failed)?), tree: self.tree },
             Some(kind) => {
-                let view = cut_view(profile, kind, &self.query, self.function.as_deref()).map_err(failed)?;
+                let mut view = cut_view(profile, kind, &self.query, self.function.as_deref()).map_err(failed)?;
+                if let (CutReading::Annotate(lines), Some(syntax)) = (&mut view, self.syntax) {
+                    let found = function_addresses(profile, &self.query, &lines.function).map_err(failed)?;
+                    disassembly::add(lines, profile, &found, syntax)?;
+                }
                 let sources = sources(&view, &self.source_folders, profile.meta.started_unix_ns);
                 Rows::Reading { view: Box::new(view), sources }
             }

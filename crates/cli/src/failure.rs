@@ -14,6 +14,8 @@ use transect_profile_store::StoreError;
 use transect_record::RecordError;
 use transect_report::ReportError;
 
+use crate::disassembly::DisassemblyError;
+
 /// Exit status if recording failed, as env(1) and timeout(1) use it.
 pub const RECORDING_FAILED: u8 = 125;
 
@@ -67,6 +69,9 @@ pub enum Failure {
     /// A view could not be rendered.
     #[error(transparent)]
     Report(#[from] ReportError),
+    /// The instructions of a function could not be shown.
+    #[error(transparent)]
+    Disassembly(#[from] DisassemblyError),
     /// A profile could not be converted.
     #[error(transparent)]
     Export(#[from] ExportError),

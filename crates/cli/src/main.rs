@@ -9,6 +9,7 @@ mod config;
 mod criticality;
 mod cut;
 mod dependence;
+mod disassembly;
 mod doctor;
 mod export;
 mod failure;

@@ -88,7 +88,7 @@ pub fn run(arguments: &RunArguments, config: &Config) -> Result<u8, Failure> {
         return Ok(status(&recorded));
     }
     let (status, failed) = (status(&recorded), Failure::after_run(status(&recorded)));
-    let over_time = view.html.is_some() || of_cut.is_some_and(|asked| asked.needs_timeline());
+    let over_time = view.html.is_some() || of_cut.is_some_and(|asked| asked.needs_whole());
     timeline::load(&mut recorded.profile, recorded.timeline.as_mut(), over_time).map_err(&failed)?;
     dependence::apply(&mut recorded.profile, None).map_err(&failed)?;
     let to_stream = view.output.is_none() && view.html.is_none();

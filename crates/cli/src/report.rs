@@ -25,8 +25,8 @@ pub fn report(arguments: &ReportArguments, config: &Config) -> Result<u8, Failur
     let mut profile = {
         let _progress = Progress::start(format!("reading {}", folder.display()));
         // The timeline is the longest table, and few need it.
-        let over_time = asked.as_ref().is_some_and(cut::Asked::needs_timeline) || arguments.view.html.is_some();
-        let read = match over_time {
+        let whole = asked.as_ref().is_some_and(cut::Asked::needs_whole) || arguments.view.html.is_some();
+        let read = match whole {
             true => transect_profile_store::read,
             false => transect_profile_store::read_without_slices,
         };

@@ -3,7 +3,9 @@
 use std::io::Write;
 
 use serde_json::{Map, Value};
-use transect_analyze::{CallNode, CutKey, CutReading, CutRow, CutView, StateTimes, ThreadLane, View};
+use transect_analyze::{
+    AnnotateView, CallNode, CutKey, CutReading, CutRow, CutView, Disassembly, StateTimes, ThreadLane, View,
+};
 use transect_profile_export::{ExportError, csv};
 use transect_profile_model::Metric;
 
@@ -129,6 +131,21 @@ const STATES: [&str; 3] = ["on_cpu_ns", "runnable_ns", "blocked_ns"];
 const SYSTEM_CALL_ENDS: [&str; 4] = ["exact", "total_ns_low", "total_ns_high", "blocked_estimated"];
 
 /// A view read from cuts: its rows; of the tree, a row a node with the names from the root on.
+/// Columns of a function's instructions before its states.
+const INSTRUCTION_COLUMNS: [&str; 11] = [
+    "component",
+    "symbol",
+    "address",
+    "mnemonic",
+    "operands",
+    "target",
+    "file",
+    "line",
+    "samples",
+    "self_ns",
+    "total_ns",
+];
+
 fn reading(view: &CutReading, out: &mut dyn Write) -> Result<(), ReportError> {
     match view {
         CutReading::Hot(view) => write(
@@ -152,6 +169,9 @@ fn reading(view: &CutReading, out: &mut dyn Write) -> Result<(), ReportError> {
             let mut rows = Vec::new();
             nodes(&view.roots, &mut Vec::new(), &mut rows);
             write(&["stack", "kernel", "total", "self"], &rows, out)
+        }
+        CutReading::Annotate(AnnotateView { disassembly: Some(Disassembly { instructions, .. }), .. }) => {
+            write(&[&INSTRUCTION_COLUMNS[..], &STATES, &["hottest"]].concat(), instructions, out)
         }
         CutReading::Annotate(view) => {
             write(&[&["file", "line", "self_ns", "total_ns"][..], &STATES].concat(), &view.lines, out)

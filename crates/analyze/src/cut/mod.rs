@@ -25,8 +25,9 @@ pub use columns::{CutColumns, CutFrame, CutList, CutPart, CutParts, MOST_CUT_PAR
 pub use dimension::{CutDimension, CutDimensions, CutMeasure, ExactDuration, parse_duration};
 pub use filter::{CutFilter, FilterError, term_of_key};
 pub use view::{
-    AnnotateView, CallNode, CallTree, CutReading, CutViewKind, HotRow, HotView, LineTimes, StateTimes, SystemCallRow,
-    ThreadLane, TimelineView, view,
+    AddressTimes, AnnotateView, CallNode, CallTree, CutReading, CutViewKind, Disassembly, FunctionAddress,
+    FunctionAddresses, HotRow, HotView, InstructionTimes, LineTimes, StateTimes, SystemCallRow, ThreadLane,
+    TimelineView, function_addresses, view,
 };
 
 use crate::Names;
@@ -135,6 +136,12 @@ pub enum CutError {
     /// A view of lines without a function.
     #[error("lines of which function: add --function NAME (its name as in --view hot)")]
     NoFunction,
+    /// Only lines are known.
+    #[error(
+        "the profile does not tell at which instructions threads were: a version of Transect recorded it that kept lines only, or \
+         without samples. Record the program again, with --collect sched"
+    )]
+    NoAddresses,
     /// It has no time.
     #[error("`{function}` is not the name of one function with time; there are: {near}")]
     UnknownFunction {

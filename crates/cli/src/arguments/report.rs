@@ -2,8 +2,10 @@
 
 use std::path::PathBuf;
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
 use transect_analyze::{CutDimensions, CutFilter, CutMeasure, CutViewKind, SortKey, View, parse_duration};
+use transect_binary_info::Syntax;
 use transect_profile_model::Dependence;
 
 use super::feature::parse_dependence;
@@ -22,6 +24,7 @@ Examples:
   transect report p.transect --by function --measure critical --where 'wait = page-fault' --from 2s --to 3s
   transect report p.transect --view hot                     functions by self and total time
   transect report p.transect --view annotate --function inflate
+  transect report p.transect --view annotate --function inflate --disassemble
   transect report p.transect --flame p.svg --measure time --where 'thread-group = worker'
   transect report p.transect --format json | jq '.components'
   transect report p.transect --html p.html")]
@@ -76,8 +79,12 @@ pub struct CutArguments {
     #[arg(long, value_name = "NAME")]
     pub cut: Option<String>,
     /// For --view annotate: the function whose lines to show
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub function: Option<String>,
+    /// For --view annotate: the instructions of each line with their time, as AT&T (`att`) or Intel (`intel`) write them [default:
+    /// att]
+    #[arg(long, value_name = "SYNTAX", num_args = 0..=1, require_equals = true, default_missing_value = "att", value_enum)]
+    pub disassemble: Option<AssemblySyntax>,
     /// For --view annotate: folder to search for source files first (repeatable)
     #[arg(long, value_name = "DIR")]
     pub source_dir: Vec<PathBuf>,
@@ -95,6 +102,7 @@ impl CutArguments {
             ("--flame", self.flame.is_some()),
             ("--cut", self.cut.is_some()),
             ("--function", self.function.is_some()),
+            ("--disassemble", self.disassemble.is_some()),
             ("--source-dir", !self.source_dir.is_empty()),
         ];
         flags.into_iter().find(|(_, given)| *given).map(|(flag, _)| flag)
@@ -109,10 +117,10 @@ pub struct ViewArguments {
     #[arg(long, value_name = "VIEW", value_parser = parse_view())]
     pub view: Option<String>,
     /// Only flows, waits and locks of this component: a name or glob
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub component: Option<String>,
     /// Only this API: a name or glob
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub api: Option<String>,
     /// Sort by this column, largest first; views without it sort by their time
     #[arg(long, value_name = "COLUMN", value_parser = SortKey::ALL.map(SortKey::as_str))]
@@ -154,6 +162,25 @@ pub enum ReportFormat {
     Csv,
     /// The tables in GitHub-flavoured Markdown.
     Markdown,
+}
+
+/// How instructions are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum AssemblySyntax {
+    /// `mov %rsp,%rbp`
+    Att,
+    /// `mov rbp,rsp`
+    Intel,
+}
+
+impl AssemblySyntax {
+    /// As disassemblers name it.
+    pub fn syntax(self) -> Syntax {
+        match self {
+            Self::Att => Syntax::Att,
+            Self::Intel => Syntax::Intel,
+        }
+    }
 }
 
 /// When to use colour.

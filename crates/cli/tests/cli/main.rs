@@ -4,6 +4,7 @@ mod architecture;
 mod calibrate;
 mod command;
 mod debug_server;
+mod disassembly;
 mod forever;
 mod help;
 mod hostile;

@@ -161,6 +161,15 @@ fn flags_that_a_view_of_cuts_does_not_know_are_refused() {
         let all = [&["report", "s.transect"], arguments].concat();
         sandbox.transect(&all).assert().code(2).stdout("").stderr(predicate::str::contains(reason));
     };
+    for nothing in ["", ",,"] {
+        refused(&["--by", nothing], "no dimension: use one of service, ");
+    }
+    for flag in ["--function", "--component", "--api", "--measure"] {
+        refused(&[flag, ""], "a value is required");
+    }
+    refused(&["--where", ""], "expected a dimension (service, ");
+    refused(&["--view", "hot", "--disassemble"], "--view annotate");
+    refused(&["--view", "annotate", "--function", "compress_block", "--disassemble"], "kept lines only");
     refused(&["--view", "hot", "--by", "thread"], "filter with --where");
     refused(&["--view", "timeline", "--measure", "time"], "shows all states");
     refused(&["--view", "hot", "--function", "main"], "--view annotate");

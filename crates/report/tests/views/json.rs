@@ -65,6 +65,7 @@ fn a_view_is_an_object_with_its_key() {
             "apis" | "callers" | "flows" | "flows-criticality" => "flows",
             "criticality-none" | "criticality-contention" => "criticality",
             "cut" | "cut-over-time" | "cut-tree" => "cut",
+            "annotate-instructions" => "annotate",
             "system-calls" => "system_calls",
             "walk-none" | "walk-hostile" | "walk-deep" => "walk",
             features if features.starts_with("features") => {

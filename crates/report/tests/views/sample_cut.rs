@@ -2,7 +2,8 @@
 
 use transect_analyze::{
     AnnotateView, CallNode, CallTree, CutDimension, CutFilter, CutKey, CutMeasure, CutReading, CutRow, CutScope,
-    CutView, HotRow, HotView, LineTimes, StateTimes, SystemCallRow, ThreadLane, TimelineView,
+    CutView, Disassembly, HotRow, HotView, InstructionTimes, LineTimes, StateTimes, SystemCallRow, ThreadLane,
+    TimelineView,
 };
 use transect_report::{Content, Rows, Sources};
 
@@ -118,7 +119,36 @@ fn annotate() -> (AnnotateView, Sources) {
     sources.insert(file, &text.join("\n"), true);
     let total_ns = lines.iter().map(|line| line.total_ns).sum();
     let scope = CutScope { measure: CutMeasure::Time, ..of_all() };
-    (AnnotateView { function: "count_words".to_owned(), scope, total_ns, lines }, sources)
+    (AnnotateView { function: "count_words".to_owned(), scope, total_ns, lines, disassembly: None }, sources)
+}
+
+/// The same with instructions: under two of the lines, of a function inlined there and of the function itself.
+fn disassembled() -> (AnnotateView, Sources) {
+    let (mut view, sources) = annotate();
+    let file = view.lines[2].file.clone();
+    let row = |at: u64, line: i32, words: (&str, &str), times: StateTimes| InstructionTimes {
+        component: "wordcount".to_owned(),
+        symbol: if line == 12 { "main".to_owned() } else { "count_words".to_owned() },
+        address: 0x11a0 + 4 * at,
+        mnemonic: words.0.to_owned(),
+        operands: words.1.to_owned(),
+        target: None,
+        file: file.clone(),
+        line: Some(line),
+        samples: times.on_cpu_ns / MS,
+        self_ns: times.on_cpu_ns,
+        total_ns: times.total(),
+        states: times,
+        hottest: times.on_cpu_ns == 590 * MS,
+    };
+    let mut instructions: Vec<InstructionTimes> =
+        (0..16).map(|at| row(at, 5, ("mov", "%rax,%rdx"), states(0, 0, 0))).collect();
+    instructions[10] = row(10, 5, ("divq", "-0x18(%rbp)"), states(10, 0, 0));
+    instructions[11] = row(11, 5, ("xor", "$0xfffffffffffffff1,%rax"), states(590, 0, 0));
+    let call = row(40, 12, ("call", "0x1030"), states(10, 0, 2_390));
+    instructions.push(InstructionTimes { target: Some("std::mutex::lock()".to_owned()), self_ns: 0, ..call });
+    view.disassembly = Some(Disassembly { instructions, elsewhere_ns: 10 * MS });
+    (view, sources)
 }
 
 fn system_calls() -> Vec<SystemCallRow> {
@@ -163,10 +193,12 @@ fn readings() -> Vec<(&'static str, Content)> {
     let of = |view: CutReading, sources: Sources| content(Rows::Reading { view: Box::new(view), sources });
     let none = Sources::default;
     let (lines, sources) = annotate();
+    let (instructions, of_instructions) = disassembled();
     vec![
         ("hot", of(CutReading::Hot(hot()), none())),
         ("tree", of(CutReading::Tree(tree()), none())),
         ("annotate", of(CutReading::Annotate(lines), sources)),
+        ("annotate-instructions", of(CutReading::Annotate(instructions), of_instructions)),
         ("system-calls", of(CutReading::SystemCalls(system_calls()), none())),
         ("timeline", of(CutReading::Timeline(timeline()), none())),
     ]

@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
-use transect_profile_model::Profile;
+use transect_profile_model::{Profile, StackFrame, StackId};
 
 use super::super::stack_keys::{FunctionName, StackReader};
+use super::super::stretch::State;
 use super::super::{CutError, CutQuery, CutScope};
-use super::StateTimes;
 use super::by_stack::by_stack;
+use super::{Disassembly, StateTimes};
 use crate::Names;
 use crate::matching::Pattern;
 
@@ -40,6 +41,9 @@ pub struct AnnotateView {
     pub total_ns: i64,
     /// All lines that have any.
     pub lines: Vec<LineTimes>,
+    /// Its instructions, where they were asked for.
+    #[serde(flatten)]
+    pub disassembly: Option<Disassembly>,
 }
 
 /// The one function that is meant.
@@ -64,29 +68,71 @@ fn chosen(functions: &BTreeSet<FunctionName>, wanted: &str) -> Result<FunctionNa
     }
 }
 
-/// Lines of `function`: its name, also without parameters, or a pattern that one function meets.
-pub(super) fn annotate(profile: &Profile, query: &CutQuery, function: &str) -> Result<AnnotateView, CutError> {
+/// A function on a stack.
+pub(super) struct MetFunction<'a> {
+    pub stack: StackId,
+    pub state: State,
+    /// In the unit of the measure.
+    pub value: i64,
+    /// Its innermost frame.
+    pub frame: &'a StackFrame,
+    /// Place in the stack of the frame that is no inlined one: this, or that which it is inlined into.
+    pub depth: u32,
+    /// It is what runs or waits there.
+    pub is_leaf: bool,
+    /// The same, or a function that is inlined at the same instruction.
+    pub at_instruction: bool,
+}
+
+/// Calls `meet` with each stack that `function` is on: its name, also without parameters, or a pattern that one function meets.
+pub(super) fn each_stack(
+    profile: &Profile,
+    query: &CutQuery,
+    function: &str,
+    mut meet: impl FnMut(MetFunction<'_>),
+) -> Result<(CutScope, FunctionName), CutError> {
     let (scope, sums) = by_stack(profile, query)?;
     let names = Names::new(profile);
     let reader = StackReader::new(profile, &names);
-    let mut lines: BTreeMap<(&str, i32), (i64, StateTimes)> = BTreeMap::new();
     let frames: Vec<_> =
         sums.iter().map(|sum| sum.stack.map(|stack| reader.frames(stack)).unwrap_or_default()).collect();
     let all = frames.iter().flat_map(|frames| &frames.user).map(|(_, frame)| reader.function_name(frame));
     let near: BTreeSet<FunctionName> = all.collect();
-    let function = &chosen(&near, function)?;
-    for (sum, frames) in sums.iter().zip(frames) {
-        let Some(at) = frames.user.iter().rposition(|(_, frame)| reader.function_name(frame) == *function) else {
+    let function = chosen(&near, function)?;
+    for (sum, frames) in sums.iter().zip(&frames) {
+        let user = &frames.user;
+        let (Some(stack), Some(at)) =
+            (sum.stack, user.iter().rposition(|(_, frame)| reader.function_name(frame) == function))
+        else {
             continue;
         };
-        let (_, frame) = frames.user[at];
-        let (own, states) = lines.entry((&frame.file, frame.line)).or_default();
-        let is_leaf = reader.leaf(&frames.user).is_some_and(|leaf| std::ptr::eq(leaf, frame));
-        *own += if is_leaf { sum.value } else { 0 };
-        states.add(sum.state, sum.value);
+        let frame = user[at].1;
+        // Inlined frames follow the one that holds their code.
+        let holder = |at: usize| user[..=at].iter().rposition(|(_, frame)| !frame.inlined).unwrap_or(0);
+        let leaf = reader.leaf(user).and_then(|leaf| user.iter().rposition(|(_, frame)| std::ptr::eq(*frame, leaf)));
+        meet(MetFunction {
+            stack,
+            state: sum.state,
+            value: sum.value,
+            frame,
+            depth: user[holder(at)].0 as u32,
+            is_leaf: leaf == Some(at),
+            at_instruction: leaf.map(holder) == Some(holder(at)),
+        });
     }
-    let line = |((file, line), (self_ns, states)): ((&str, i32), (i64, StateTimes))| LineTimes {
-        file: Some(file.to_owned()).filter(|file| !file.is_empty()),
+    Ok((scope, function))
+}
+
+/// Lines of `function`: see [`each_stack`].
+pub(super) fn annotate(profile: &Profile, query: &CutQuery, function: &str) -> Result<AnnotateView, CutError> {
+    let mut lines: BTreeMap<(String, i32), (i64, StateTimes)> = BTreeMap::new();
+    let (scope, function) = each_stack(profile, query, function, |met| {
+        let (own, states) = lines.entry((met.frame.file.clone(), met.frame.line)).or_default();
+        *own += if met.is_leaf { met.value } else { 0 };
+        states.add(met.state, met.value);
+    })?;
+    let line = |((file, line), (self_ns, states)): ((String, i32), (i64, StateTimes))| LineTimes {
+        file: Some(file).filter(|file| !file.is_empty()),
         line: Some(line).filter(|line| *line > 0),
         self_ns,
         total_ns: states.total(),
@@ -94,5 +140,5 @@ pub(super) fn annotate(profile: &Profile, query: &CutQuery, function: &str) -> R
     };
     let lines: Vec<LineTimes> = lines.into_iter().map(line).collect();
     let total_ns = lines.iter().map(|line| line.total_ns).sum();
-    Ok(AnnotateView { function: function.clone(), scope, total_ns, lines })
+    Ok(AnnotateView { function, scope, total_ns, lines, disassembly: None })
 }

@@ -4,6 +4,7 @@ mod annotate;
 mod by_stack;
 mod call_tree;
 mod hot;
+mod instruction;
 mod system_call;
 mod timeline;
 
@@ -15,6 +16,9 @@ use transect_profile_model::Profile;
 pub use annotate::{AnnotateView, LineTimes};
 pub use call_tree::{CallNode, CallTree};
 pub use hot::{HotRow, HotView};
+pub use instruction::{
+    AddressTimes, Disassembly, FunctionAddress, FunctionAddresses, InstructionTimes, function_addresses,
+};
 pub use system_call::SystemCallRow;
 pub use timeline::{ThreadLane, TimelineView};
 

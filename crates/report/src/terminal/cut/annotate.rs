@@ -11,6 +11,7 @@ use super::super::shorten::{Kind, shorten};
 use super::super::style::Role;
 use super::super::table::{Cell, Column, LAST_RESORT, Table};
 use super::super::units::{duration, share};
+use super::disassembly::ByLine;
 use super::explanation;
 use crate::Sources;
 
@@ -25,8 +26,18 @@ pub(crate) fn annotate(page: &mut Page, view: &AnnotateView, sources: &Sources) 
         explanation(&view.scope).replacen("share of", "of all", 1)
     );
     page.section(&format!("Lines of {}", escape(&view.function)), &words);
+    let instructions = ByLine::of(view);
+    if let Some(disassembly) = &view.disassembly {
+        let words = "▶ is the instruction with most time of its own: where threads waited or ran longest, or the one after it, \
+                     which waited for it; inlined code counts as its own";
+        page.wrapped(2, Role::Dim, words);
+        if disassembly.elsewhere_ns > 0 {
+            let elsewhere = duration(disassembly.elsewhere_ns);
+            page.wrapped(2, Role::Dim, &format!("{elsewhere} are of lines only: at which instruction is not known"));
+        }
+    }
     for (file, lines) in by_file(view) {
-        of_file(page, view, file, &lines, file.and_then(|file| sources.lines(file)));
+        of_file(page, view, file, &lines, file.and_then(|file| sources.lines(file)), &instructions);
         if file.is_some_and(|file| sources.is_changed(file)) {
             page.wrapped(2, Role::Warning, "the file has changed since the recording: lines may be others");
         }
@@ -75,7 +86,14 @@ pub fn source_lines<'a>(lines: &[&'a LineTimes], source: Option<&[String]>) -> V
     shown
 }
 
-fn of_file(page: &mut Page, view: &AnnotateView, file: Option<&str>, lines: &[&LineTimes], source: Option<&[String]>) {
+fn of_file(
+    page: &mut Page,
+    view: &AnnotateView,
+    file: Option<&str>,
+    lines: &[&LineTimes],
+    source: Option<&[String]>,
+    instructions: &ByLine<'_>,
+) {
     let mut table = Table::new(&[
         Column::number("SHARE"),
         Column::number("SELF").rank(LAST_RESORT),
@@ -83,12 +101,13 @@ fn of_file(page: &mut Page, view: &AnnotateView, file: Option<&str>, lines: &[&L
         Column::number("RUNNABLE").rank(4),
         Column::number("BLOCKED").rank(2),
         Column::number("LINE"),
+        Column::number("ADDRESS"),
         Column::name("", Kind::Text, 30),
     ]);
     for SourceLine { number, times, text } in source_lines(lines, source) {
         let Some(line) = times else {
-            let mut cells: [Cell; 7] = std::array::from_fn(|_| Cell::default());
-            (cells[5], cells[6]) = (Cell::new(Role::Dim, number.to_string()), Cell::new(Role::Dim, text));
+            let mut cells: [Cell; 8] = std::array::from_fn(|_| Cell::default());
+            (cells[5], cells[7]) = (Cell::new(Role::Dim, number.to_string()), Cell::new(Role::Dim, text));
             table.row(cells);
             continue;
         };
@@ -100,8 +119,10 @@ fn of_file(page: &mut Page, view: &AnnotateView, file: Option<&str>, lines: &[&L
             Cell::new(Role::Dim, ns(line.states.runnable_ns)),
             Cell::new(Role::Wait, ns(line.states.blocked_ns)),
             line.line.map_or_else(|| "–".to_owned(), |line| line.to_string()).into(),
+            Cell::default(),
             text.into(),
         ]);
+        instructions.under(line).iter().for_each(|shown| table.row(instructions.cells(shown)));
     }
     let name = file.map_or_else(|| "code without lines (build with -g)".to_owned(), |file| escape(file).into_owned());
     page.wrapped(2, Role::Name, &shorten(&name, Kind::File, page.style.columns() - 2));

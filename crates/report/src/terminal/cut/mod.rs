@@ -2,6 +2,7 @@
 
 pub(crate) mod annotate;
 mod call_tree;
+mod disassembly;
 mod hot;
 mod system_calls;
 pub(crate) mod timeline;

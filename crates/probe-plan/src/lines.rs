@@ -1,8 +1,12 @@
 //! Source lines, from DWARF, and of Go's code from the table that its runtime reads.
 
+mod split_dwarf;
+
 use std::sync::Arc;
 
+use addr2line::{LookupContinuation, LookupResult};
 use gimli::{EndianArcSlice, LittleEndian};
+use split_dwarf::SplitDwarf;
 use transect_binary_info::{GoPlace, GoTable, Object};
 
 type Bytes = EndianArcSlice<LittleEndian>;
@@ -31,7 +35,7 @@ pub struct SourceFrame {
 pub struct Lines(Source);
 
 enum Source {
-    Dwarf(addr2line::Context<Bytes>),
+    Dwarf(addr2line::Context<Bytes>, Box<SplitDwarf>),
     /// The parts of a [`GoTable`].
     Go {
         table: Vec<u8>,
@@ -56,12 +60,17 @@ impl std::fmt::Debug for Lines {
 impl Lines {
     /// The line tables of `object`, else those of its separate debug file; `None` if there are none.
     pub fn of(object: &Object) -> Option<Self> {
-        let dwarf = Self::inside(object).or_else(|| Self::inside(&object.debug_object()?));
+        let dwarf = Self::inside(object).or_else(|| Self::in_file(&object.debug_object()?, Some(object)));
         dwarf.or_else(|| Source::go(object).map(Self))
     }
 
     /// The line tables in `object` itself; `None` if there are none.
     pub fn inside(object: &Object) -> Option<Self> {
+        Self::in_file(object, None)
+    }
+
+    /// Those in `object`, which may be the debug file of `program`.
+    fn in_file(object: &Object, program: Option<&Object>) -> Option<Self> {
         let lines = object.section_bytes(".debug_line").filter(|bytes| !bytes.is_empty())?;
         let mut lines = Some(lines);
         let load = |id: gimli::SectionId| -> Result<Bytes, gimli::Error> {
@@ -81,14 +90,15 @@ impl Lines {
             };
             dwarf.load_sup(load).ok()?;
         }
-        Some(Self(Source::Dwarf(addr2line::Context::from_dwarf(dwarf).ok()?)))
+        let context = addr2line::Context::from_dwarf(dwarf).ok()?;
+        Some(Self(Source::Dwarf(context, Box::new(SplitDwarf::of(object, program)))))
     }
 
     /// The functions that the code at `vaddr` belongs to, innermost first: those inlined there, then the one that holds
     /// the code. Empty if no line is known.
     pub fn frames(&self, vaddr: u64) -> Vec<SourceFrame> {
         match &self.0 {
-            Source::Dwarf(context) => described_frames(context, vaddr),
+            Source::Dwarf(context, split) => described_frames(context, split, vaddr),
             Source::Go { table, function_data, text } => {
                 let table = GoTable::parse(table, *text).map(|table| table.with_function_data(function_data));
                 let places = table.map(|table| table.places(vaddr)).unwrap_or_default();
@@ -104,7 +114,7 @@ impl Lines {
 
     /// Where the code at `vaddr` was written; for a function's first address, where it begins.
     pub fn at(&self, vaddr: u64) -> Option<SourceLine> {
-        let Source::Dwarf(context) = &self.0 else {
+        let Source::Dwarf(context, _) = &self.0 else {
             let place = self.frames(vaddr).into_iter().next()?;
             return Some(SourceLine { file: place.file, line: place.line });
         };
@@ -113,9 +123,19 @@ impl Lines {
     }
 }
 
-fn described_frames(context: &addr2line::Context<Bytes>, vaddr: u64) -> Vec<SourceFrame> {
+fn described_frames(context: &addr2line::Context<Bytes>, split: &SplitDwarf, vaddr: u64) -> Vec<SourceFrame> {
     let mut found = Vec::new();
-    let Ok(mut frames) = context.find_frames(vaddr).skip_all_loads() else { return found };
+    let mut lookup = context.find_frames(vaddr);
+    let frames = loop {
+        lookup = match lookup {
+            LookupResult::Output(frames) => break frames,
+            LookupResult::Load { load, continuation } => {
+                let loaded = split.load(&load);
+                continuation.resume(loaded)
+            }
+        };
+    };
+    let Ok(mut frames) = frames else { return found };
     while let Ok(Some(frame)) = frames.next() {
         let function = frame.function.and_then(|name| Some(name.raw_name().ok()?.into_owned()));
         let location = frame.location;

@@ -32,12 +32,13 @@ fn names_that_are_not_there_have_near_ones() {
     sandbox.profile("p.transect");
     for (arguments, words) in [
         (&["--component", "libzz.so.1"][..], "no component of the profile matches 'libzz.so.1'; near: libz.so.1"),
-        (&["--component", ""], "no component of the profile matches ''"),
         (&["--api", "nosuch", "--format", "json"], "no api of the profile matches 'nosuch'"),
     ] {
         let command = [&["report", "p.transect"], arguments].concat();
         sandbox.transect(&command).assert().code(1).stdout("").stderr(predicate::str::contains(words));
     }
+    let empty = predicate::str::contains("a value is required for '--component <NAME>'");
+    sandbox.transect(&["report", "p.transect", "--component", ""]).assert().code(2).stdout("").stderr(empty);
     for flag in ["--functions", "--component"] {
         let message = predicate::str::contains(format!("{flag} is empty"));
         sandbox.transect(&["latency", flag, "", "--", "touch", "ran"]).assert().code(2).stderr(message);

@@ -28,8 +28,8 @@ pub(crate) fn annotate(page: &mut Page, view: &AnnotateView, sources: &Sources) 
     page.section(&format!("Lines of {}", escape(&view.function)), &words);
     let instructions = ByLine::of(view);
     if let Some(disassembly) = &view.disassembly {
-        let words = "▶ is the instruction with most time of its own: where threads waited or ran longest, or the one after it, \
-                     which waited for it; inlined code counts as its own";
+        let words = "▶ marks the hottest instruction: a sample may fall on the one after that which takes the time. \
+                     Inlined code is its own";
         page.wrapped(2, Role::Dim, words);
         if disassembly.elsewhere_ns > 0 {
             let elsewhere = duration(disassembly.elsewhere_ns);

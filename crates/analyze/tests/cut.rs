@@ -10,7 +10,8 @@ use transect_analyze::{
     function_addresses,
 };
 use transect_profile_model::{
-    CallStack, Origin, Profile, SchedSample, SchedWait, Space, StackAddress, StackFrame, Task, WaitKind, WalkSystemCall,
+    CallStack, Origin, Profile, SchedSample, SchedWait, Space, StackFrame, StackInstruction, Task, WaitKind,
+    WalkSystemCall,
 };
 
 fn query(by: &str, measure: &str) -> CutQuery {
@@ -325,7 +326,7 @@ fn instructions_add_up_to_their_lines() {
     let function = "compress_block";
     assert_eq!(function_addresses(&profile, &query, function), Err(CutError::NoAddresses));
     let tables = &mut profile.sched;
-    let address = |stack: usize, depth: usize, address, samples, blocked_ns| StackAddress {
+    let address = |stack: usize, depth: usize, address, samples, blocked_ns| StackInstruction {
         stack: stack as u32,
         depth: depth as u32,
         address,
@@ -353,8 +354,8 @@ fn instructions_add_up_to_their_lines() {
     let quarter = (first.states.on_cpu_ns + second.states.on_cpu_ns) / 4;
     assert!((first.states.on_cpu_ns - quarter).abs() < 1_000, "{first:?} {second:?}");
     // Frames of which nothing is known.
-    let of_stack = profile.sched.addresses[0].stack;
-    profile.sched.addresses.retain(|row| row.stack == of_stack);
+    let of_stack = profile.sched.instructions[0].stack;
+    profile.sched.instructions.retain(|row| row.stack == of_stack);
     let found = function_addresses(&profile, &query, function).unwrap();
     let met: i64 = found.addresses.values().map(|times| times.states.total()).sum();
     assert_eq!(met + found.elsewhere.total(), view.total_ns);

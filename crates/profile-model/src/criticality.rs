@@ -23,7 +23,7 @@ pub struct SchedTables {
     /// Call stacks that samples and waits refer to.
     pub stacks: Vec<CallStack>,
     /// Instructions at which their frames were met, sorted; left out by readers that need none, and unknown to older profiles.
-    pub addresses: Vec<StackAddress>,
+    pub instructions: Vec<StackInstruction>,
     /// Samples weighted by criticality.
     pub samples: Vec<SchedSample>,
     /// When the timer sampled what; thinned out evenly where there are too many.
@@ -172,7 +172,7 @@ impl CallStack {
 /// One instruction at which a frame of a stack was met. Stacks are told apart by functions and lines, so that a frame may have
 /// been at several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct StackAddress {
+pub struct StackInstruction {
     /// The stack.
     pub stack: StackId,
     /// Place of the frame in it, 0 for the root. Frames inlined into that one follow it, and are at the same instruction.

@@ -19,7 +19,7 @@ mod walk;
 
 pub use criticality::{
     CallStack, FrameId, Origin, OtherThread, Parallelism, REAL_TIME, SchedSample, SchedSession, SchedTables, SchedWait,
-    Slice, Space, StackAddress, StackFrame, StackId, TIME_LIMIT, Task, TaskId, TimedSample, WaitKind,
+    Slice, Space, StackFrame, StackId, StackInstruction, TIME_LIMIT, Task, TaskId, TimedSample, WaitKind,
 };
 pub use feature::{
     Dependence, Feature, FeatureId, FeatureRegion, FeatureSession, FeatureTables, FeatureVariable, HOT_LOOP,

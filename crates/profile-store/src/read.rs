@@ -34,7 +34,7 @@ pub fn read(dir: &Path) -> Result<Profile, StoreError> {
     again_if_replaced(dir, || read_once(dir, true))
 }
 
-/// The same without the timeline and without instructions: `sched.slices` and `sched.addresses` are empty, of their files only the
+/// The same without the timeline and without instructions: `sched.slices` and `sched.instructions` are empty, of their files only the
 /// length and the number of rows are checked.
 ///
 /// # Errors
@@ -273,10 +273,10 @@ fn read_sched(
         sched.stacks = tables::stacks::read(&table, sched.frames.len())?;
     }
     if !whole {
-        folder.check_length(tables::STACK_ADDRESSES)?;
-    } else if let Some(table) = folder.later_table(tables::STACK_ADDRESSES)? {
+        folder.check_length(tables::STACK_INSTRUCTIONS)?;
+    } else if let Some(table) = folder.later_table(tables::STACK_INSTRUCTIONS)? {
         let depths: Vec<usize> = sched.stacks.iter().map(|stack| stack.frames.len()).collect();
-        sched.addresses = tables::addresses::read(&table, &depths)?;
+        sched.instructions = tables::instructions::read(&table, &depths)?;
     }
     let (tasks, stacks) = (sched.tasks.len(), sched.stacks.len());
     if let Some(table) = folder.later_table("sched_samples")? {

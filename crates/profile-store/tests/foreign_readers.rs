@@ -60,7 +60,7 @@ fn check(found: &Value, profile: &Profile, allowed_types: &[&str]) {
         ("parallelism", profile.sched.parallelism.len()),
         ("frames", profile.sched.frames.len()),
         ("stacks", profile.sched.stacks.iter().map(|stack| stack.frames.len().max(1)).sum()),
-        ("stack_addresses", profile.sched.addresses.len()),
+        ("stack_instructions", profile.sched.instructions.len()),
         ("sched_samples", profile.sched.samples.len()),
         ("sched_moments", profile.sched.moments.len()),
         ("sched_waits", profile.sched.waits.len()),

@@ -9,7 +9,7 @@ use scheduled::scheduled;
 use transect_analyze::synthetic::empty;
 use transect_profile_model::{
     CallStack, Origin, OtherThread, Parallelism, Process, Profile, SchedSample, SchedTables, SchedWait, Slice, Space,
-    StackAddress, StackFrame, Task, TimedSample, WaitKind,
+    StackFrame, StackInstruction, Task, TimedSample, WaitKind,
 };
 use transect_profile_store::{
     LongTables, StoreError, for_each_slices, read, read_without_slices, write, write_streamed,
@@ -48,7 +48,7 @@ fn long_tables_come_back_whether_held_or_streamed() {
         assert!(read(path).unwrap() == profile);
         let mut without = profile.clone();
         without.sched.slices = Vec::new();
-        without.sched.addresses = Vec::new();
+        without.sched.instructions = Vec::new();
         assert!(read_without_slices(path).unwrap() == without);
         let (mut streamed, mut blocks) = (Vec::new(), 0);
         for_each_slices(path, &mut |rows| {
@@ -215,7 +215,7 @@ prop_compose! {
         parallelism in prop::collection::vec((prop::option::of(0_u32..1), any::<i32>(), any::<i64>()), 0..4),
         frames in prop::collection::vec(frame(), 5),
         stacks in prop::collection::vec((prop::collection::vec(0_u32..5, 0..6), any::<bool>(), any::<u128>()), 4),
-        addresses in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), any::<u64>(), any::<[i64; 3]>()), 0..6),
+        instructions in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), any::<u64>(), any::<[i64; 3]>()), 0..6),
         samples in prop::collection::vec((0_u32..3, 0_u32..4, any::<i32>(), any::<(bool, bool)>(), any::<[i64; 3]>()), 0..6),
         moments in prop::collection::vec((any::<i64>(), 0_u32..3, 0_u32..4, any::<i64>()), 0..6),
         waits in prop::collection::vec(wait(), 0..9),
@@ -223,13 +223,13 @@ prop_compose! {
     ) -> SchedTables {
         let number = |index: prop::sample::Index| index.index(waits.len() + 1) as i32 - 1;
         let filled: Vec<usize> = (0..stacks.len()).filter(|at| !stacks[*at].0.is_empty()).collect();
-        let addresses = addresses.into_iter().filter(|_| !filled.is_empty()).map(|(stack, depth, address, n)| {
+        let instructions = instructions.into_iter().filter(|_| !filled.is_empty()).map(|(stack, depth, address, n)| {
             let stack = *stack.get(&filled);
             let depth = depth.index(stacks[stack].0.len()) as u32;
-            StackAddress { stack: stack as u32, depth, address, samples: n[0], running_ns: n[1], blocked_ns: n[2] }
+            StackInstruction { stack: stack as u32, depth, address, samples: n[0], running_ns: n[1], blocked_ns: n[2] }
         }).collect();
         SchedTables {
-            addresses,
+            instructions,
             tasks: tasks.into_iter().map(|(parent, tid, name, group, n)| Task {
                 process: 0, parent, tid, name, group, start_ns: n[0], end_ns: n[1], criticality_ns: n[2],
                 running_ns: n[3], runnable_ns: n[4], blocked_ns: n[5], unattributed_ns: n[6],

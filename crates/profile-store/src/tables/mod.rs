@@ -30,7 +30,7 @@ pub(crate) use latency::{
 pub(crate) use locks::read as read_locks;
 pub(crate) use processes::read as read_processes;
 pub(crate) use sched::{
-    addresses, dangling as dangling_sched, frames, moments as sched_moments, parallelism, samples as sched_samples,
+    dangling as dangling_sched, frames, instructions, moments as sched_moments, parallelism, samples as sched_samples,
     slices, stacks, tasks, waits as sched_waits,
 };
 pub(crate) use threads::read as read_threads;
@@ -52,7 +52,7 @@ pub const TABLES: [&str; 32] = [
     "parallelism",
     "frames",
     "stacks",
-    STACK_ADDRESSES,
+    STACK_INSTRUCTIONS,
     "sched_samples",
     "sched_moments",
     SCHED_WAITS,
@@ -73,7 +73,7 @@ pub const TABLES: [&str; 32] = [
 ];
 
 /// Instructions of stacks' frames: left out by readers that need none.
-pub(crate) const STACK_ADDRESSES: &str = "stack_addresses";
+pub(crate) const STACK_INSTRUCTIONS: &str = "stack_instructions";
 /// Waits seen by the scheduler: written block by block.
 pub(crate) const SCHED_WAITS: &str = "sched_waits";
 /// The timeline: written block by block.
@@ -88,7 +88,7 @@ pub(crate) const ADDED_LATER: [&str; 25] = [
     "parallelism",
     "frames",
     "stacks",
-    STACK_ADDRESSES,
+    STACK_INSTRUCTIONS,
     "sched_samples",
     "sched_moments",
     SCHED_WAITS,
@@ -125,7 +125,7 @@ pub(crate) fn columns<'a>(name: &str, profile: &'a Profile) -> Vec<Column<'a>> {
         "parallelism" => parallelism::columns(profile),
         "frames" => frames::columns(profile),
         "stacks" => stacks::columns(profile),
-        STACK_ADDRESSES => addresses::columns(profile),
+        STACK_INSTRUCTIONS => instructions::columns(profile),
         "sched_samples" => sched_samples::columns(profile),
         "sched_moments" => sched_moments::columns(profile),
         walk::GROUPS => walk::groups::columns(profile),

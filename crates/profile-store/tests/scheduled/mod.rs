@@ -3,7 +3,7 @@
 use transect_analyze::synthetic::empty;
 use transect_profile_model::{
     CallStack, Component, Origin, OtherThread, Parallelism, Process, Profile, SchedSample, SchedSession, SchedTables,
-    SchedWait, Slice, Space, StackAddress, StackFrame, Task, TimedSample, WaitKind,
+    SchedWait, Slice, Space, StackFrame, StackInstruction, Task, TimedSample, WaitKind,
 };
 
 /// Two processes of `threads` threads that run and wait in turn, `rounds` times.
@@ -69,7 +69,7 @@ pub fn scheduled(threads: u32, rounds: u32) -> Profile {
         CallStack { frames: vec![2], complete: false, linked: 0 },
         CallStack { frames: vec![], complete: false, linked: 0 },
     ];
-    let address = |stack, depth, address| StackAddress {
+    let address = |stack, depth, address| StackInstruction {
         stack,
         depth,
         address,
@@ -77,7 +77,7 @@ pub fn scheduled(threads: u32, rounds: u32) -> Profile {
         running_ns: 3_003_000,
         blocked_ns: 12 * i64::from(stack),
     };
-    sched.addresses = vec![address(0, 0, 0x1139), address(0, 0, 0x1140), address(1, 0, 0xffff_ffff_8100_0000)];
+    sched.instructions = vec![address(0, 0, 0x1139), address(0, 0, 0x1140), address(1, 0, 0xffff_ffff_8100_0000)];
     let tasks = sched.tasks.len() as u32;
     for round in 0..rounds {
         let (task, stack) = (round % tasks, round % 3);

@@ -29,7 +29,7 @@ use super::processes::Processes;
 use super::sample::{SampleKey, SampleSum, Samples};
 use super::short_threads::stand_in;
 use super::slowdown::{self, ThreadLife};
-use super::stack_addresses::MetStacks;
+use super::stack_instructions::MetStacks;
 use super::stack_names::NamedStacks;
 use super::task::{RawTask, RawTasks};
 use super::timeline::{RawWaits, SliceRuns};
@@ -310,7 +310,7 @@ impl Gathered {
             parallelism: self.parallelism(totals, &processes),
             samples,
             moments: self.moments(&rows, &stacks),
-            addresses: stacks.addresses.take_rows(),
+            instructions: stacks.instructions.take_rows(),
             stacks: std::mem::take(&mut stacks.rows),
             frames: std::mem::take(&mut naming.frames),
             waits: Vec::new(),
@@ -566,7 +566,7 @@ impl Gathered {
         add(LossKind::UnresolvedNames, "scheduler: waits", unnamed_waits, "too many different objects");
         add(LossKind::TruncatedStacks, scheduler, self.stacks.refused, "too many different stacks");
         add(LossKind::TruncatedStacks, scheduler, stacks.missing, "named by records but never came");
-        let refused = stacks.addresses.refused;
+        let refused = stacks.instructions.refused;
         add(LossKind::SummedEvents, "instructions", refused, "too many: their time is in functions and lines");
         for (flag, reason) in [
             (stack_flags::TRUNCATED, "deeper than was wanted"),

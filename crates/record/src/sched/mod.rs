@@ -33,7 +33,7 @@ mod session;
 mod short_threads;
 mod slowdown;
 mod spin;
-mod stack_addresses;
+mod stack_instructions;
 mod stack_names;
 pub(crate) mod system_call_budget;
 mod tail_call;

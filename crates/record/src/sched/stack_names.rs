@@ -14,7 +14,7 @@ use super::naming::Naming;
 use super::place::{PlaceId, Places};
 use super::spin::is_polling;
 use super::spin::runtime::{is_called_while_waiting, is_runtime};
-use super::stack_addresses::{FrameAddresses, MetStacks, StackAddresses};
+use super::stack_instructions::{FrameAddresses, MetStacks, StackInstructions};
 
 /// What a stack tells about a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -37,7 +37,7 @@ pub struct NamedStacks {
     /// Rows of the table.
     pub rows: Vec<CallStack>,
     /// Instructions at which their frames were met.
-    pub addresses: StackAddresses,
+    pub instructions: StackInstructions,
     /// Whether the leaf is in a loop that waits.
     spin: Vec<bool>,
     /// Whether the leaf is in the agent, or in the kernel on its behalf.
@@ -199,7 +199,7 @@ impl NamedStacks {
                 named.counts.push(counts);
                 named.rows.len() as StackId - 1
             });
-            named.addresses.add(id, &at_addresses, met.get(number));
+            named.instructions.add(id, &at_addresses, met.get(number));
             named.by_number[number as usize] = Some((id, hint));
         }
         named

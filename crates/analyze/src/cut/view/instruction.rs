@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 use serde::Serialize;
-use transect_profile_model::{ComponentId, Profile, StackAddress, StackId};
+use transect_profile_model::{ComponentId, Profile, StackId, StackInstruction};
 
 use super::super::stretch::State;
 use super::super::{CutError, CutMeasure, CutQuery};
@@ -90,11 +90,11 @@ pub struct Disassembly {
 /// # Errors
 /// [`CutError`] where the profile does not hold what is needed.
 pub fn function_addresses(profile: &Profile, query: &CutQuery, function: &str) -> Result<FunctionAddresses, CutError> {
-    if profile.sched.addresses.is_empty() {
+    if profile.sched.instructions.is_empty() {
         return Err(CutError::NoAddresses);
     }
-    let mut of_frame: FxHashMap<(StackId, u32), Vec<&StackAddress>> = FxHashMap::default();
-    for row in &profile.sched.addresses {
+    let mut of_frame: FxHashMap<(StackId, u32), Vec<&StackInstruction>> = FxHashMap::default();
+    for row in &profile.sched.instructions {
         of_frame.entry((row.stack, row.depth)).or_default().push(row);
     }
     let mut found = FunctionAddresses::default();
@@ -128,8 +128,8 @@ pub fn function_addresses(profile: &Profile, query: &CutQuery, function: &str) -
 }
 
 /// How the time of a stack in a state is divided among its instructions.
-fn weights(rows: &[&StackAddress], state: State) -> Vec<i64> {
-    let by = |of: fn(&StackAddress) -> i64| rows.iter().map(|row| of(row).max(0)).collect::<Vec<_>>();
+fn weights(rows: &[&StackInstruction], state: State) -> Vec<i64> {
+    let by = |of: fn(&StackInstruction) -> i64| rows.iter().map(|row| of(row).max(0)).collect::<Vec<_>>();
     let ordered = match state {
         State::Blocked => [by(|row| row.blocked_ns), by(|row| row.running_ns)],
         State::Running | State::Runnable => [by(|row| row.running_ns), by(|row| row.blocked_ns)],

@@ -1,7 +1,7 @@
 //! Tables of the scheduler collector.
 
-pub(crate) mod addresses;
 pub(crate) mod frames;
+pub(crate) mod instructions;
 pub(crate) mod moments;
 pub(crate) mod parallelism;
 pub(crate) mod samples;
@@ -44,8 +44,8 @@ pub(crate) fn dangling(profile: &Profile) -> Option<(&'static str, usize)> {
             position("stacks", sched.stacks.iter().position(|s| s.frames.iter().any(missing)))
         })
         .or_else(|| {
-            let missing = |address| addresses::is_dangling(profile, address);
-            position("stack_addresses", sched.addresses.iter().position(missing))
+            let missing = |address| instructions::is_dangling(profile, address);
+            position("stack_instructions", sched.instructions.iter().position(missing))
         })
         .or_else(|| position("sched_samples", sched.samples.iter().position(|s| !(task(s.task) && stack(s.stack)))))
         .or_else(|| position("sched_moments", sched.moments.iter().position(|m| !(task(m.task) && stack(m.stack)))))

@@ -1,11 +1,11 @@
-use transect_profile_model::{Profile, StackAddress, StackFrame};
+use transect_profile_model::{Profile, StackFrame, StackInstruction};
 
 use super::super::{component, file_name, id, int64, text};
 use crate::StoreError;
 use crate::column::{Column, TableReader};
 
 pub(crate) fn columns(profile: &Profile) -> Vec<Column<'_>> {
-    let rows = profile.sched.addresses.as_slice();
+    let rows = profile.sched.instructions.as_slice();
     vec![
         id("stack_id", rows, |a| a.stack),
         id("depth", rows, |a| a.depth),
@@ -21,17 +21,17 @@ pub(crate) fn columns(profile: &Profile) -> Vec<Column<'_>> {
     ]
 }
 
-fn frame<'a>(profile: &'a Profile, address: &StackAddress) -> Option<&'a StackFrame> {
+fn frame<'a>(profile: &'a Profile, address: &StackInstruction) -> Option<&'a StackFrame> {
     let stack = profile.sched.stacks.get(address.stack as usize)?;
     profile.sched.frames.get(*stack.frames.get(address.depth as usize)? as usize)
 }
 
 /// Whether the frame that the row is of does not exist.
-pub(crate) fn is_dangling(profile: &Profile, address: &StackAddress) -> bool {
+pub(crate) fn is_dangling(profile: &Profile, address: &StackInstruction) -> bool {
     frame(profile, address).is_none()
 }
 
-pub(crate) fn read(table: &TableReader, depths: &[usize]) -> Result<Vec<StackAddress>, StoreError> {
+pub(crate) fn read(table: &TableReader, depths: &[usize]) -> Result<Vec<StackInstruction>, StoreError> {
     let stacks = table.ids("stack_id", depths.len())?;
     let depth = table.ids("depth", usize::MAX)?;
     let mut address = table.int64("address")?.into_iter();
@@ -49,7 +49,7 @@ pub(crate) fn read(table: &TableReader, depths: &[usize]) -> Result<Vec<StackAdd
             break;
         };
         let address = address.cast_unsigned();
-        rows.push(StackAddress { stack, depth, address, samples, running_ns, blocked_ns });
+        rows.push(StackInstruction { stack, depth, address, samples, running_ns, blocked_ns });
     }
     Ok(rows)
 }

@@ -1,7 +1,7 @@
 //! Instructions at which the frames of stacks were met: stacks that differ in them only have one name.
 
 use rustc_hash::FxHashMap as HashMap;
-use transect_profile_model::{StackAddress, StackId};
+use transect_profile_model::{StackId, StackInstruction};
 
 use super::call_stack::{NO_STACK, StackNumber};
 use super::sample::Samples;
@@ -69,7 +69,7 @@ impl FrameAddresses {
 
 /// Of all stacks.
 #[derive(Debug, Default)]
-pub struct StackAddresses {
+pub struct StackInstructions {
     sums: HashMap<(StackId, u32, u64), Met>,
     /// Frames of stacks for whose instruction there was no room.
     pub refused: u64,
@@ -78,7 +78,7 @@ pub struct StackAddresses {
 /// More are not kept: some 40 MB.
 const MAX_ROWS: usize = 500_000;
 
-impl StackAddresses {
+impl StackInstructions {
     /// A stack with this row was met there.
     pub fn add(&mut self, row: StackId, frames: &FrameAddresses, met: Option<Met>) {
         let Some(met) = met else { return };
@@ -96,12 +96,12 @@ impl StackAddresses {
     }
 
     /// Its rows, sorted.
-    pub fn take_rows(&mut self) -> Vec<StackAddress> {
+    pub fn take_rows(&mut self) -> Vec<StackInstruction> {
         let row = |((stack, depth, address), met): ((StackId, u32, u64), Met)| {
             let Met { samples, running_ns, blocked_ns } = met;
-            StackAddress { stack, depth, address, samples, running_ns, blocked_ns }
+            StackInstruction { stack, depth, address, samples, running_ns, blocked_ns }
         };
-        let mut rows: Vec<StackAddress> = std::mem::take(&mut self.sums).into_iter().map(row).collect();
+        let mut rows: Vec<StackInstruction> = std::mem::take(&mut self.sums).into_iter().map(row).collect();
         rows.sort_unstable_by_key(|row| (row.stack, row.depth, row.address));
         rows
     }
@@ -122,12 +122,18 @@ mod tests {
         frames.remove_root();
         assert_eq!(frames.0, [(2, 0x30), (4, 0x50)]);
         let met = |samples| Some(Met { samples, running_ns: 1000 * samples, blocked_ns: 7 });
-        let mut all = StackAddresses::default();
+        let mut all = StackInstructions::default();
         all.add(3, &frames, met(2));
         all.add(3, &frames, met(1));
         all.add(4, &frames, None);
-        let row =
-            |depth, address| StackAddress { stack: 3, depth, address, samples: 3, running_ns: 3000, blocked_ns: 14 };
+        let row = |depth, address| StackInstruction {
+            stack: 3,
+            depth,
+            address,
+            samples: 3,
+            running_ns: 3000,
+            blocked_ns: 14,
+        };
         assert_eq!(all.take_rows(), [row(2, 0x30), row(4, 0x50)]);
     }
 }

@@ -265,9 +265,10 @@ with lives as (
 ), queue_or_even as (
     select *, max(weight) over (partition by service, day, host, run, task_id) as most from queue
 ), unsampled as (
-    select service, day, host, run, task_id, stack_id, n, origin, active_ns
+    select service, day, host, run, task_id, stack_id, n, origin, sum(active_ns) as active_ns
     from sched_samples left join sampled using (service, day, host, run, task_id)
     where moments is null and active_ns > 0
+    group by service, day, host, run, task_id, stack_id, n, origin
 ), waited as (
     select service, day, host, run, task_id, sum(greatest(ns, 0)) as waited_ns from sched_waits
     group by service, day, host, run, task_id

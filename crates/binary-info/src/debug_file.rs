@@ -1,5 +1,5 @@
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use object::LittleEndian as LE;
 use object::elf::FileHeader64;
@@ -70,12 +70,24 @@ fn by_link(object: &Object) -> Option<Object> {
         .find(|debug| debug.build_id() == object.build_id())
 }
 
-/// The system's, else the one that debuginfod's client keeps.
 fn by_build_id(object: &Object) -> Option<Object> {
-    let id = object.build_id()?;
-    let places = [system_path(&id), debuginfod::kept(&id)];
-    let mut found = places.into_iter().flatten().filter_map(|path| Object::open(path).ok());
-    found.find(|debug| debug.build_id().as_ref() == Some(&id))
+    debug_file_of(&object.build_id()?)
+}
+
+/// The separate debug file with a build-id (lower-case hexadecimal), of whatever object: the system's, else the one that
+/// debuginfod's client keeps.
+pub fn debug_file_of(build_id: &str) -> Option<Object> {
+    let places = [system_path(build_id), debuginfod::kept(build_id)];
+    places.into_iter().flatten().find_map(|path| of_build(path, build_id))
+}
+
+/// The debug file with a build-id in a folder that is laid out as `/usr/lib/debug` is.
+pub fn debug_file_in(folder: &Path, build_id: &str) -> Option<Object> {
+    of_build(path_in(&folder.join(".build-id"), build_id)?, build_id)
+}
+
+fn of_build(path: PathBuf, build_id: &str) -> Option<Object> {
+    Object::open(path).ok().filter(|debug| debug.build_id().as_deref() == Some(build_id))
 }
 
 /// The file that a debug file shares descriptions with others in, as `dwz` makes it: by the path in `.gnu_debugaltlink`, else by the
@@ -99,8 +111,13 @@ pub(crate) fn supplementary(debug: &Object) -> Option<Object> {
 
 /// Where the system has the debug file with a build-id.
 fn system_path(id: &str) -> Option<PathBuf> {
-    let (folder, rest) = id.split_at_checked(2)?;
-    Some(PathBuf::from(DEBUG_FOLDER).join(folder).join(format!("{rest}.debug")))
+    path_in(Path::new(DEBUG_FOLDER), id)
+}
+
+/// A build-id comes from a file: nothing but its digits may become part of a path.
+fn path_in(folder: &Path, id: &str) -> Option<PathBuf> {
+    let (first, rest) = id.split_at_checked(2).filter(|_| id.bytes().all(|byte| byte.is_ascii_hexdigit()))?;
+    Some(folder.join(first).join(format!("{rest}.debug")))
 }
 
 /// `.gnu_debugdata`: an ELF file with the function symbols that stripping removed, packed with xz.

@@ -46,6 +46,8 @@ mod transfers;
 pub use archive::{ArchiveMember, MemberFunction, archive_members};
 pub use cache::PlanCache;
 pub use cache_folder::CacheFolder;
+pub use debug_file::{debug_file_in, debug_file_of};
+pub use debuginfod::{Fetched, fetch_debug_file};
 pub use demangle::{demangle, readable_name, without_suffix};
 pub use disassembly::{Disassembled, Disassembler, Syntax};
 pub use dynamic::{DynamicSymbol, LibcKind};

@@ -31,8 +31,13 @@ pub fn keep(folder: &Path, profile: &Profile, timeline: Option<&mut Timeline>) -
 
 /// Puts what a report needs of the timeline into the profile: slices are for pages only.
 pub fn load(profile: &mut Profile, timeline: Option<&mut Timeline>, with_slices: bool) -> Result<(), Failure> {
-    let Some(timeline) = timeline else { return Ok(()) };
-    let loaded = timeline.load_into(&mut profile.sched, with_slices);
-    loaded
-        .map_err(|source| Failure::Record(RecordError::System { what: "read the timeline that was put aside", source }))
+    if let Some(timeline) = timeline {
+        let loaded = timeline.load_into(&mut profile.sched, with_slices);
+        loaded.map_err(|source| {
+            Failure::Record(RecordError::System { what: "read the timeline that was put aside", source })
+        })?;
+    }
+    // As a reader of the folder has it.
+    profile.sched.forget_addresses();
+    Ok(())
 }

@@ -24,6 +24,9 @@ pub struct SchedTables {
     pub stacks: Vec<CallStack>,
     /// Instructions at which their frames were met, sorted; left out by readers that need none, and unknown to older profiles.
     pub instructions: Vec<StackInstruction>,
+    /// Where stacks were at in functions without name or line, by stack and depth: what names can be completed by later.
+    /// Without it ([`SchedTables::forget_addresses`]) stacks that differ in nothing else are one.
+    pub addresses: Vec<CodeAddress>,
     /// Samples weighted by criticality.
     pub samples: Vec<SchedSample>,
     /// When the timer sampled what; thinned out evenly where there are too many.
@@ -186,6 +189,17 @@ pub struct StackInstruction {
     pub running_ns: i64,
     /// Time that threads waited there, ns.
     pub blocked_ns: i64,
+}
+
+/// The place in code that a frame of a stack stands for, where the recording found no name or no line for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct CodeAddress {
+    /// The stack.
+    pub stack: StackId,
+    /// Position of the frame in [`CallStack::frames`].
+    pub depth: u32,
+    /// Virtual address in the frame's component, as its ELF file numbers them; of a call, an address in the call instruction.
+    pub address: i64,
 }
 
 /// Where the weight of a [`SchedSample`] was found.

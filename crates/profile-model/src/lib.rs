@@ -13,13 +13,15 @@ mod loss;
 mod meta;
 mod metric;
 mod overhead;
+mod stack_merge;
 mod thread;
 mod wait;
 mod walk;
 
 pub use criticality::{
-    CallStack, FrameId, Origin, OtherThread, Parallelism, REAL_TIME, SchedSample, SchedSession, SchedTables, SchedWait,
-    Slice, Space, StackFrame, StackId, StackInstruction, TIME_LIMIT, Task, TaskId, TimedSample, WaitKind,
+    CallStack, CodeAddress, FrameId, Origin, OtherThread, Parallelism, REAL_TIME, SchedSample, SchedSession,
+    SchedTables, SchedWait, Slice, Space, StackFrame, StackId, StackInstruction, TIME_LIMIT, Task, TaskId, TimedSample,
+    WaitKind,
 };
 pub use feature::{
     Dependence, Feature, FeatureId, FeatureRegion, FeatureSession, FeatureTables, FeatureVariable, HOT_LOOP,
@@ -31,6 +33,7 @@ pub use loss::{CODE_WITHOUT_FILE, Loss, LossKind};
 pub use meta::{Clock, Machine, MemoryKills, Meta, Timing};
 pub use metric::Metric;
 pub use overhead::Overhead;
+pub use stack_merge::LocatedStack;
 pub use thread::{Process, Thread};
 pub use wait::{Lock, Wait};
 pub use walk::{

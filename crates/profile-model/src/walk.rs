@@ -154,6 +154,9 @@ pub struct WalkNode {
     pub file: String,
     /// See `file`; 0 if unknown.
     pub line: i32,
+    /// Virtual address in the component's ELF file at which most of its time is, as in [`crate::CodeAddress`]; only where no
+    /// line is known.
+    pub address: Option<i64>,
     /// Its part of [`WalkGroup::total`].
     pub total: i64,
     /// Time on a CPU, ns.

@@ -46,6 +46,12 @@ pub enum StoreError {
         /// Newest version known here.
         known: u32,
     },
+    /// Another profile has come to the place of the one that was to be revised.
+    #[error("{path}: another profile was written there meanwhile, and it was left as it is; run the command again", path = .path.display())]
+    Replaced {
+        /// The profile folder.
+        path: PathBuf,
+    },
     /// There is no folder that it could be written into.
     #[error("{path}: there is no folder {parent} to write into; make it first, or correct the path", path = .path.display(), parent = .parent.display())]
     NoParent {

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use rustix::fs::{
     AtFlags, CWD, FlockOperation, Mode, OFlags, RenameFlags, StatxAttributes, StatxFlags, flock, openat, renameat_with,
-    statx,
+    statx, syncfs,
 };
 use rustix::io::Errno;
 use rustix::param::clock_ticks_per_second;
@@ -159,7 +159,6 @@ impl Target {
 
     /// Puts the finished folder in the target's place in one step and removes what stood there.
     pub(crate) fn replace_by(&self, finished: &Temporary) -> Result<(), StoreError> {
-        let failed = |error: io::Error| StoreError::from_io(&self.path, error);
         let _turn = Turn::take(&self.parent);
         // Asked again: the recording may have taken hours.
         refuse_foreign(&self.path)?;
@@ -169,6 +168,34 @@ impl Target {
             self.move_aside()?;
         }
         written().extend(number(&finished.path).map(|number| (self.path.clone(), number)));
+        self.put(finished)
+    }
+
+    /// The same for what was made of the profile that stood there as `revised` (device and inode), which is replaced and not kept.
+    /// Whoever is killed meanwhile leaves one of the two there, whole.
+    pub(crate) fn revise_by(&self, finished: &Temporary, revised: (u64, u64)) -> Result<(), StoreError> {
+        let _turn = Turn::take(&self.parent);
+        refuse_foreign(&self.path)?;
+        if number(&self.path) != Some(revised) {
+            return Err(StoreError::Replaced { path: self.path.clone() });
+        }
+        // Both are to outlive a crash of the machine: the old one is removed at once.
+        if let Ok(folder) = File::open(&finished.path) {
+            let _ = syncfs(folder);
+        }
+        match renameat_with(CWD, &finished.path, CWD, &self.path, RenameFlags::EXCHANGE) {
+            Ok(()) => Ok(()),
+            // Where the two can't change places at once, the old one remains beside the new.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
+                self.move_aside()?;
+                fs::rename(&finished.path, &self.path).map_err(|error| StoreError::from_io(&self.path, error))
+            }
+            Err(error) => Err(StoreError::from_io(&self.path, error.into())),
+        }
+    }
+
+    fn put(&self, finished: &Temporary) -> Result<(), StoreError> {
+        let failed = |error: io::Error| StoreError::from_io(&self.path, error);
         if self.path.exists() {
             match renameat_with(CWD, &finished.path, CWD, &self.path, RenameFlags::EXCHANGE) {
                 Ok(()) => {}

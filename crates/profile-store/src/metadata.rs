@@ -38,7 +38,7 @@ struct LossEntry {
 }
 
 /// Size and checksum of a table's file: a damaged file is refused before it reaches the Parquet decoder.
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct TableEntry {
     pub rows: u64,
     pub bytes: u64,

@@ -15,6 +15,7 @@ use crate::column::TableReader;
 use crate::folder::{being_replaced, open_plain};
 use crate::metadata::{META_FILE, MetaFile, TableEntry};
 use crate::tables;
+use crate::tables::stack_addresses::Relocation;
 
 /// How often a read starts again because the folder was replaced meanwhile. A replacement takes longer than a read,
 /// so that more than a few in a row means that something else is wrong.
@@ -65,7 +66,7 @@ pub fn for_each_slices(dir: &Path, block: &mut dyn FnMut(&[Slice])) -> Result<()
     Ok(())
 }
 
-fn again_if_replaced<T>(dir: &Path, once: impl Fn() -> Result<T, Interrupted>) -> Result<T, StoreError> {
+pub(crate) fn again_if_replaced<T>(dir: &Path, once: impl Fn() -> Result<T, Interrupted>) -> Result<T, StoreError> {
     let mut attempt = 0;
     loop {
         attempt += 1;
@@ -80,7 +81,7 @@ fn again_if_replaced<T>(dir: &Path, once: impl Fn() -> Result<T, Interrupted>) -
     }
 }
 
-enum Interrupted {
+pub(crate) enum Interrupted {
     /// The folder is no longer the one that was opened.
     Replaced,
     Failed(StoreError),
@@ -138,14 +139,14 @@ impl Folder<'_> {
 }
 
 /// A profile folder with its `meta.json`.
-struct Opened<'a> {
+pub(crate) struct Opened<'a> {
     folder: Folder<'a>,
     meta_path: PathBuf,
     meta: MetaFile,
 }
 
 impl<'a> Opened<'a> {
-    fn open(dir: &'a Path) -> Result<Self, Interrupted> {
+    pub(crate) fn open(dir: &'a Path) -> Result<Self, Interrupted> {
         let folder = Folder::open(dir)?;
         let meta_path = dir.join(META_FILE);
         let Some(content) = folder.content(META_FILE)? else {
@@ -154,6 +155,23 @@ impl<'a> Opened<'a> {
         };
         let meta = MetaFile::decode(dir, &meta_path, &content)?;
         Ok(Self { folder, meta_path, meta })
+    }
+
+    /// Device and inode of the folder.
+    pub(crate) fn number(&self) -> Result<(u64, u64), Interrupted> {
+        let found = fstat(&self.folder.handle).map_err(|error| StoreError::from_io(self.folder.path, error.into()))?;
+        Ok((found.st_dev, found.st_ino))
+    }
+
+    /// The file of a table, checked and not read, with what `meta.json` says of it; `None` in older profiles.
+    pub(crate) fn checked_file(&self, table: &str) -> Result<Option<(File, TableEntry)>, Interrupted> {
+        let Some((path, entry)) = self.entry(table) else { return Ok(None) };
+        let file = self.folder.file(&file_name(table))?;
+        let file = file.ok_or_else(|| StoreError::corrupt(&path, "the file is missing"))?;
+        if let Some(why) = entry.mismatch_of(&file).map_err(|error| StoreError::from_io(&path, error))? {
+            return Err(StoreError::corrupt(&path, why).into());
+        }
+        Ok(Some((file, entry.clone())))
     }
 
     /// A table that every profile has.
@@ -188,13 +206,9 @@ impl<'a> Opened<'a> {
 
     /// A table that older profiles lack, of which only what is asked for is held in memory.
     fn long_table(&self, table: &str) -> Result<Option<TableReader<File>>, Interrupted> {
-        let Some((path, entry)) = self.entry(table) else { return Ok(None) };
-        let file = self.folder.file(&file_name(table))?;
-        let file = file.ok_or_else(|| StoreError::corrupt(&path, "the file is missing"))?;
-        if let Some(why) = entry.mismatch_of(&file).map_err(|error| StoreError::from_io(&path, error))? {
-            return Err(StoreError::corrupt(&path, why).into());
-        }
-        Ok(Some(counted(TableReader::open(path.clone(), file)?, &path, entry)?))
+        let Some((file, entry)) = self.checked_file(table)? else { return Ok(None) };
+        let path = self.folder.path.join(file_name(table));
+        Ok(Some(counted(TableReader::open(path.clone(), file)?, &path, &entry)?))
     }
 
     fn entry(&self, table: &str) -> Option<(PathBuf, &TableEntry)> {
@@ -219,6 +233,16 @@ fn counted<F: ChunkReader + 'static>(
 
 fn read_once(dir: &Path, whole: bool) -> Result<Profile, Interrupted> {
     let folder = Opened::open(dir)?;
+    let mut profile = read_opened(&folder, whole)?;
+    // Of stacks that differed in addresses there are several rows.
+    if folder.later_table(tables::STACK_ADDRESSES)?.is_some_and(|table| table.rows() > 0) {
+        profile.sched.merge_samples();
+    }
+    Ok(profile)
+}
+
+/// All tables of an open folder.
+pub(crate) fn read_opened(folder: &Opened<'_>, whole: bool) -> Result<Profile, Interrupted> {
     let components = tables::read_components(&folder.table("components")?)?;
     let processes = tables::read_processes(&folder.table("processes")?)?;
     let threads = tables::read_threads(&folder.table("threads")?, processes.len())?;
@@ -241,11 +265,11 @@ fn read_once(dir: &Path, whole: bool) -> Result<Profile, Interrupted> {
         trace: tables::read_events(&folder.table("events")?, threads.len(), components.len())?,
         latency,
         latency_slices,
-        sched: read_sched(&folder, processes.len(), components.len(), whole)?,
-        walk: read_walk(&folder, processes.len(), components.len())?,
-        feature: read_feature(&folder, threads.len(), components.len())?,
+        sched: read_sched(folder, processes.len(), components.len(), whole)?,
+        walk: read_walk(folder, processes.len(), components.len())?,
+        feature: read_feature(folder, threads.len(), components.len())?,
         loss: folder.meta.losses(&folder.meta_path)?,
-        meta: folder.meta.meta,
+        meta: meta.clone(),
         components,
         processes,
         threads,
@@ -294,6 +318,35 @@ fn read_sched(
         sched.slices = tables::slices::read(&table, tasks, sched.waits.len())?;
     }
     Ok(sched)
+}
+
+/// Puts the addresses back that stacks had where they were recorded.
+pub(crate) fn relocate(folder: &Opened<'_>, sched: &mut SchedTables) -> Result<(), Interrupted> {
+    let instructions = folder.later_table(tables::STACK_INSTRUCTIONS)?;
+    if let Some(table) = &instructions {
+        let depths: Vec<usize> = sched.stacks.iter().map(|stack| stack.frames.len()).collect();
+        sched.instructions = tables::instructions::read(table, &depths)?;
+    }
+    let Some(table) = folder.later_table(tables::STACK_ADDRESSES)? else { return Ok(()) };
+    let addresses = tables::stack_addresses::read(&table)?;
+    if addresses.is_empty() {
+        return Ok(());
+    }
+    let mut relocation = Relocation::new(&addresses, &mut sched.stacks, &mut sched.addresses);
+    if let Some(table) = &instructions {
+        relocation.apply(sched.instructions.iter_mut().map(|at| Some(&mut at.stack)), table, "located_id")?;
+    }
+    if let Some(table) = folder.later_table("sched_samples")? {
+        relocation.apply(sched.samples.iter_mut().map(|s| Some(&mut s.stack)), &table, "located_id")?;
+    }
+    if let Some(table) = folder.later_table("sched_moments")? {
+        relocation.apply(sched.moments.iter_mut().map(|m| Some(&mut m.stack)), &table, "located_id")?;
+    }
+    if let Some(table) = folder.later_table(tables::SCHED_WAITS)? {
+        tables::sched_waits::relocate(&mut sched.waits, &table, &mut relocation)?;
+    }
+    sched.drop_unused_stacks();
+    Ok(())
 }
 
 /// Tables of a walk; those that an older profile lacks are empty.

@@ -1,19 +1,19 @@
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io;
+use std::io::{self, Seek};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Instant;
 
 use parquet::errors::ParquetError;
-use transect_profile_model::{Profile, SCHEMA_VERSION, SchedWait, Slice};
+use transect_profile_model::{Meta, Profile, SCHEMA_VERSION, SchedWait, Slice};
 
 use crate::column::Column;
 use crate::folder::{Target, Temporary};
 use crate::metadata::{META_FILE, MetaFile, TableEntry};
 use crate::table_writer::TableWriter;
-use crate::tables::{SCHED_WAITS, SLICES, columns, dangling, sched_waits, slices};
+use crate::tables::{SCHED_WAITS, SLICES, StackNumbers, columns, dangling, sched_waits, slices};
 use crate::{StoreError, TABLES};
 
 /// Rows of a block of waits that come from elsewhere than memory.
@@ -55,14 +55,33 @@ pub fn write_streamed(dir: &Path, profile: &Profile, long: LongTables<'_>) -> Re
     write_from(dir, profile, Some(long))
 }
 
-fn write_from(dir: &Path, profile: &Profile, mut long: Option<LongTables<'_>>) -> Result<(), StoreError> {
+fn write_from(dir: &Path, profile: &Profile, long: Option<LongTables<'_>>) -> Result<(), StoreError> {
     let began = Instant::now();
-    let writer = Writer { dir, profile };
+    let target = Target::resolve(dir)?;
+    let folder = target.temporary()?;
+    let entries = write_tables(dir, profile, &folder, long, None)?;
+    let mut facts = profile.meta.clone();
+    // What tells how long the end took has not seen this.
+    if let Some(overhead) = facts.overhead.as_mut().filter(|overhead| overhead.end_ns > 0) {
+        overhead.end_ns = overhead.end_ns.saturating_add(began.elapsed().as_nanos() as i64);
+        overhead.over(facts.wall_ns, facts.overhead_estimate);
+    }
+    write_meta(dir, profile, &folder, &facts, entries)?;
+    target.replace_by(&folder)
+}
+
+/// Writes all tables of `profile` into `folder`; `slices`: the finished file of that table, if it is to be copied.
+pub(crate) fn write_tables(
+    dir: &Path,
+    profile: &Profile,
+    folder: &Temporary,
+    mut long: Option<LongTables<'_>>,
+    slices: Option<(&File, &TableEntry)>,
+) -> Result<BTreeMap<String, TableEntry>, StoreError> {
+    let writer = Writer { dir, profile, numbers: StackNumbers::of(profile) };
     if let Some(why) = dangling(profile) {
         return Err(writer.inconsistent(why));
     }
-    let target = Target::resolve(dir)?;
-    let folder = target.temporary()?;
     let mut entries: BTreeMap<String, TableEntry> = BTreeMap::new();
     // Most time goes to making files, so two threads do.
     let plain: Vec<&str> = TABLES.iter().copied().filter(|table| ![SCHED_WAITS, SLICES].contains(table)).collect();
@@ -70,14 +89,17 @@ fn write_from(dir: &Path, profile: &Profile, mut long: Option<LongTables<'_>>) -
     let write_plain = || {
         let mut written = Vec::new();
         while let Some(&table) = plain.get(next.fetch_add(1, Ordering::Relaxed)) {
-            written.push((table.to_owned(), writer.plain(&folder, table)?));
+            written.push((table.to_owned(), writer.plain(folder, table)?));
         }
         Ok(written)
     };
     thread::scope(|scope| {
         let other = thread::Builder::new().spawn_scoped(scope, write_plain);
-        let waits = writer.waits(&folder, long.as_mut())?;
-        let slices = writer.slices(&folder, long.as_mut(), waits.rows as usize)?;
+        let waits = writer.waits(folder, long.as_mut())?;
+        let slices = match slices {
+            Some((file, entry)) => copy_table(folder, SLICES, file, entry)?,
+            None => writer.slices(folder, long.as_mut(), waits.rows as usize)?,
+        };
         entries.extend([(SCHED_WAITS.to_owned(), waits), (SLICES.to_owned(), slices)]);
         entries.extend(write_plain()?);
         if let Ok(other) = other {
@@ -85,22 +107,36 @@ fn write_from(dir: &Path, profile: &Profile, mut long: Option<LongTables<'_>>) -
         }
         Ok::<_, StoreError>(())
     })?;
-    let mut facts = profile.meta.clone();
-    // What tells how long the end took has not seen this.
-    if let Some(overhead) = facts.overhead.as_mut().filter(|overhead| overhead.end_ns > 0) {
-        overhead.end_ns = overhead.end_ns.saturating_add(began.elapsed().as_nanos() as i64);
-        overhead.over(facts.wall_ns, facts.overhead_estimate);
-    }
-    let meta = MetaFile::new(&facts, &profile.loss, entries);
-    let content = meta.encode().map_err(|error| writer.inconsistent(error.to_string()))?;
-    folder.write_file(META_FILE, &content)?;
-    target.replace_by(&folder)
+    Ok(entries)
+}
+
+/// Writes `meta.json`, which makes the folder a profile.
+pub(crate) fn write_meta(
+    dir: &Path,
+    profile: &Profile,
+    folder: &Temporary,
+    facts: &Meta,
+    entries: BTreeMap<String, TableEntry>,
+) -> Result<(), StoreError> {
+    let meta = MetaFile::new(facts, &profile.loss, entries);
+    let inconsistent = |why| StoreError::Inconsistent { path: dir.to_owned(), why };
+    let content = meta.encode().map_err(|error| inconsistent(error.to_string()))?;
+    folder.write_file(META_FILE, &content)
+}
+
+fn copy_table(folder: &Temporary, table: &str, mut file: &File, entry: &TableEntry) -> Result<TableEntry, StoreError> {
+    let name = format!("{table}.parquet");
+    let mut copy = folder.create(&name)?;
+    let copied = file.rewind().and_then(|()| io::copy(&mut file, &mut copy));
+    copied.map_err(|error| StoreError::from_io(&folder.file(&name), error))?;
+    Ok(entry.clone())
 }
 
 /// Writes tables of one profile.
 struct Writer<'a> {
     dir: &'a Path,
     profile: &'a Profile,
+    numbers: StackNumbers,
 }
 
 impl Writer<'_> {
@@ -110,7 +146,7 @@ impl Writer<'_> {
 
     /// Writes a table whose rows are in memory.
     fn plain(&self, folder: &Temporary, table: &str) -> Result<TableEntry, StoreError> {
-        let columns = columns(table, self.profile);
+        let columns = columns(table, self.profile, &self.numbers);
         let mut out = self.begin(folder, table, &columns)?;
         out.push(&columns)?;
         out.finish()
@@ -127,14 +163,14 @@ impl Writer<'_> {
 
     fn waits(&self, folder: &Temporary, long: Option<&mut LongTables<'_>>) -> Result<TableEntry, StoreError> {
         let profile = self.profile;
-        let mut out = self.begin(folder, SCHED_WAITS, &sched_waits::columns(profile, &[], 0))?;
+        let mut out = self.begin(folder, SCHED_WAITS, &sched_waits::columns(profile, &[], 0, &self.numbers))?;
         let mut first = 0;
         let mut block = |rows: &[SchedWait]| {
             if let Some(row) = sched_waits::dangling(profile, rows) {
                 let why = format!("{SCHED_WAITS} row {} points to a missing row", first + row);
                 return Err(self.inconsistent(why));
             }
-            out.push(&sched_waits::columns(profile, rows, first))?;
+            out.push(&sched_waits::columns(profile, rows, first, &self.numbers))?;
             first += rows.len();
             Ok(())
         };

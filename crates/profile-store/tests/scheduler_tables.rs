@@ -239,6 +239,7 @@ prop_compose! {
             stacks: stacks.into_iter().map(|(frames, complete, linked)| CallStack {
                 linked: linked & ((1 << frames.len()) - 1), frames, complete,
             }).collect(),
+            addresses: Vec::new(),
             samples: samples.into_iter().map(|(task, stack, n, (top, spin), sums)| SchedSample {
                 task, stack, n, origin: if top { Origin::StackTop } else { Origin::Sample },
                 samples: sums[0], criticality_ns: sums[1], active_ns: sums[2], spin,

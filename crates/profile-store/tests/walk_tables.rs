@@ -174,6 +174,7 @@ prop_compose! {
                 group: parent.map_or(row as u32, |parent| walk.nodes[parent].group),
                 parent: parent.map(|parent| parent as u32),
                 function, component, file, line, inlined,
+                address: n[0].is_positive().then_some(n[1]),
                 space: if kernel { Space::Kernel } else { Space::User },
                 total: n[0], on_ns: n[1], runnable_ns: n[2], blocked_ns: n[3], samples: n[4],
             });

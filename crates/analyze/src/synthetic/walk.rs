@@ -400,6 +400,7 @@ impl Builder {
                     inlined: frame.inlined,
                     file: frame.line.0.into(),
                     line: frame.line.1,
+                    address: None,
                     total: 0,
                     on_ns: 0,
                     runnable_ns: 0,

@@ -8,7 +8,7 @@ use std::process::Command;
 use serde_json::Value;
 
 /// What each crate may use of ours.
-const MAY_USE: [(&str, &[&str]); 30] = [
+const MAY_USE: [(&str, &[&str]); 31] = [
     ("event-abi", &[]),
     // Of tests only.
     ("testkit", &[]),
@@ -33,8 +33,10 @@ const MAY_USE: [(&str, &[&str]); 30] = [
             "bpf-collect",
             "call-walk",
             "feature-region",
+            "symbolize",
         ],
     ),
+    ("symbolize", &["binary-info", "probe-plan", "profile-model"]),
     ("call-walk", &["profile-model"]),
     ("feature-compiler", &[]),
     ("feature-model", &[]),
@@ -74,6 +76,7 @@ const MAY_USE: [(&str, &[&str]); 30] = [
             "feature-model",
             "feature-region",
             "influence",
+            "symbolize",
         ],
     ),
 ];

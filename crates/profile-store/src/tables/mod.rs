@@ -31,8 +31,9 @@ pub(crate) use locks::read as read_locks;
 pub(crate) use processes::read as read_processes;
 pub(crate) use sched::{
     dangling as dangling_sched, frames, instructions, moments as sched_moments, parallelism, samples as sched_samples,
-    slices, stacks, tasks, waits as sched_waits,
+    slices, stack_addresses, stacks, tasks, waits as sched_waits,
 };
+pub(crate) use stack_addresses::StackNumbers;
 pub(crate) use threads::read as read_threads;
 pub(crate) use waits::read as read_waits;
 
@@ -53,6 +54,7 @@ pub const TABLES: [&str; 32] = [
     "frames",
     "stacks",
     STACK_INSTRUCTIONS,
+    STACK_ADDRESSES,
     "sched_samples",
     "sched_moments",
     SCHED_WAITS,
@@ -76,6 +78,8 @@ pub const TABLES: [&str; 32] = [
 pub(crate) const STACK_INSTRUCTIONS: &str = "stack_instructions";
 /// Waits seen by the scheduler: written block by block.
 pub(crate) const SCHED_WAITS: &str = "sched_waits";
+/// Where stacks were without a name or line.
+pub(crate) const STACK_ADDRESSES: &str = "stack_addresses";
 /// The timeline: written block by block.
 pub(crate) const SLICES: &str = "slices";
 
@@ -89,6 +93,7 @@ pub(crate) const ADDED_LATER: [&str; 25] = [
     "frames",
     "stacks",
     STACK_INSTRUCTIONS,
+    STACK_ADDRESSES,
     "sched_samples",
     "sched_moments",
     SCHED_WAITS,
@@ -109,7 +114,7 @@ pub(crate) const ADDED_LATER: [&str; 25] = [
 ];
 
 /// Columns of the table called `name`, one of those that are not written block by block.
-pub(crate) fn columns<'a>(name: &str, profile: &'a Profile) -> Vec<Column<'a>> {
+pub(crate) fn columns<'a>(name: &str, profile: &'a Profile, numbers: &StackNumbers) -> Vec<Column<'a>> {
     match name {
         "components" => components::columns(profile),
         "processes" => processes::columns(profile),
@@ -124,10 +129,11 @@ pub(crate) fn columns<'a>(name: &str, profile: &'a Profile) -> Vec<Column<'a>> {
         "tasks" => tasks::columns(profile),
         "parallelism" => parallelism::columns(profile),
         "frames" => frames::columns(profile),
-        "stacks" => stacks::columns(profile),
-        STACK_INSTRUCTIONS => instructions::columns(profile),
-        "sched_samples" => sched_samples::columns(profile),
-        "sched_moments" => sched_moments::columns(profile),
+        "stacks" => stacks::columns(profile, numbers),
+        STACK_INSTRUCTIONS => instructions::columns(profile, numbers),
+        STACK_ADDRESSES => stack_addresses::columns(profile),
+        "sched_samples" => sched_samples::columns(profile, numbers),
+        "sched_moments" => sched_moments::columns(profile, numbers),
         walk::GROUPS => walk::groups::columns(profile),
         walk::NODES => walk::nodes::columns(profile),
         walk::CHAINS => walk::chains::columns(profile),

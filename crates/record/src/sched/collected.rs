@@ -312,6 +312,7 @@ impl Gathered {
             moments: self.moments(&rows, &stacks),
             instructions: stacks.instructions.take_rows(),
             stacks: std::mem::take(&mut stacks.rows),
+            addresses: std::mem::take(&mut stacks.addresses),
             frames: std::mem::take(&mut naming.frames),
             waits: Vec::new(),
             slices: Vec::new(),

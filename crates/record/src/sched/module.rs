@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 use std::thread;
 
-use transect_binary_info::{Object, Symbol, SymbolKind};
+use transect_binary_info::Object;
 use transect_probe_plan::Lines;
 use transect_profile_model::ComponentId;
+use transect_symbolize::function_at;
 
 use super::mapped_file::{FileKey, MappedFile, MappedFiles};
 use super::place::{FileId, Place};
@@ -72,11 +73,6 @@ fn is_c_library(object: &Object) -> bool {
 
 /// Files that were read already, for whoever names places in them next.
 pub(crate) type ReadFiles = HashMap<FileKey, ReadFile>;
-
-/// The symbol of the code at an address.
-pub(super) fn function_at(object: &Object, vaddr: u64) -> Option<Symbol<'_>> {
-    object.symbol_at(vaddr).filter(|symbol| symbol.kind != SymbolKind::Data)
-}
 
 /// Functions without symbol that the unwind information describes, sorted.
 pub(super) fn described(object: &Object) -> Vec<(u64, u64)> {

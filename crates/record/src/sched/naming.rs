@@ -2,21 +2,25 @@
 
 use std::collections::HashMap;
 
-use transect_binary_info::{Object, demangle, readable_name, without_suffix};
+use transect_binary_info::{Object, SymbolKind, demangle, readable_name, without_suffix};
 use transect_probe_plan::Lines;
 use transect_profile_model::{Component, ComponentId, FrameId, Space, StackFrame};
+use transect_symbolize::{function_at, named_code};
 
 use super::jit_dump;
 use super::jit_name::{ScriptFunction, ScriptFunctions};
 use super::kernel_symbols::{KernelSymbols, SymbolSource, UNNAMED, shown};
 use super::main_function::main_function;
 use super::mapped_file::{MappedFile, MappedFiles};
-use super::module::{Module, ReadFile, ReadFiles, described, function_at, read_all};
+use super::module::{Module, ReadFile, ReadFiles, described, read_all};
 use super::perf_map::PerfMap;
 use super::place::{FileId, Place};
 use super::spin;
-use super::tail_call::{Linkage, called};
+use super::tail_call::{Linkage, direct_target};
 use crate::launch::AGENT_FILE;
+
+/// The frame of a function that left by a jump, and the virtual address that its name or line can be found by later.
+pub type LeftFrame = (FrameId, Option<u64>);
 
 /// Where the code of a function is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +56,8 @@ pub struct Naming {
     /// Frames that were met.
     pub frames: Vec<StackFrame>,
     numbers: HashMap<StackFrame, FrameId>,
+    /// Places without a name or line, with their virtual addresses.
+    incomplete: HashMap<Place, u64>,
     /// Addresses without a name, by component (empty: code without a file).
     pub unnamed: HashMap<String, i64>,
     /// Addresses in the kernel whose names may not be read.
@@ -80,6 +86,7 @@ impl Naming {
             components: Vec::new(),
             frames: Vec::new(),
             numbers: HashMap::new(),
+            incomplete: HashMap::new(),
             unnamed: HashMap::new(),
             hidden: 0,
         }
@@ -198,27 +205,48 @@ impl Naming {
         }
     }
 
+    /// The virtual address of a place of a program's file that was named without a name or line: what either can be found by
+    /// later.
+    pub fn incomplete(&self, place: Place) -> Option<u64> {
+        self.incomplete.get(&place).copied()
+    }
+
     /// Frames of a function that `caller` called and that left by a jump to the function of `callee`, which stands next to
-    /// the caller on the stack. Its line is its first.
-    pub fn tail_called(&mut self, caller: Place, callee: Place) -> Vec<FrameId> {
-        let Place::File { file, offset, returns: true } = caller else { return Vec::new() };
+    /// the caller on the stack. Its line is its first. With what [`Self::incomplete`] says of it.
+    pub fn tail_called(&mut self, caller: Place, callee: Place) -> Option<LeftFrame> {
+        let Place::File { file, offset, returns: true } = caller else { return None };
+        let Some(target) = self.call_target(file, offset) else {
+            return Some((self.left_by_jump(file, offset, callee)?, None));
+        };
         let module = self.module(file);
         let component = module.component;
-        let Some(object) = &module.read.object else { return Vec::new() };
-        let Some(target) = object.vaddr(offset).and_then(|vaddr| called(object, vaddr)) else {
-            return self.left_by_jump(file, offset, callee).into_iter().collect();
-        };
-        let Some(entry) = object.file_offset(target) else { return Vec::new() };
-        let found = self.code(callee);
-        if found.is_none_or(|code| code.part || code.component == component && code.start == target) {
-            return Vec::new();
+        let entry = Place::File { file, offset: module.read.object.as_ref()?.file_offset(target)?, returns: false };
+        let found = self.code(callee)?;
+        if found.part || found.component == component && found.start == target {
+            return None;
         }
-        let mut frames = self.user_frames(Place::File { file, offset: entry, returns: false });
-        frames.truncate(1);
+        let left = self.user_frames(entry).first().copied();
         // A part of the function itself, or a copy of it, goes by its name.
-        let reached = self.user_frames(callee);
-        let name = |frames: &[FrameId]| frames.first().map(|&id| self.frames[id as usize].function.clone());
-        if name(&frames) == name(&reached) { Vec::new() } else { frames }
+        let reached = self.user_frames(callee).first().copied();
+        let name = |frame: Option<FrameId>| frame.map(|id| self.frames[id as usize].function.as_str());
+        (name(left) != name(reached)).then(|| Some((left?, self.incomplete(entry)))).flatten()
+    }
+
+    /// The whole function of the same file that the call before a return address names, as its first address.
+    fn call_target(&mut self, file: FileId, return_offset: u64) -> Option<u64> {
+        let read = &mut self.module(file).read;
+        let object = read.object.as_ref()?;
+        let return_address = object.vaddr(return_offset)?;
+        let target = direct_target(object, return_address)?;
+        if let Some(symbol) = object.symbol_at(target) {
+            return (symbol.address == target && symbol.kind != SymbolKind::Data).then_some(target);
+        }
+        // In a stripped file the unwind information tells where functions begin, linkage tables too.
+        if read.linkage.get_or_insert_with(|| Linkage::of(object)).is_table(target) {
+            return None;
+        }
+        let described = read.described.get_or_insert_with(|| described(object));
+        described.binary_search_by_key(&target, |(start, _)| *start).ok().map(|_| target)
     }
 
     /// Whether a place is in the agent that the program was started with.
@@ -382,6 +410,7 @@ impl Naming {
     }
 
     fn in_file(&mut self, file: FileId, offset: u64, returns: bool) -> Vec<FrameId> {
+        let place = Place::File { file, offset, returns };
         let offset = offset - u64::from(returns && offset > 0);
         let path = self.files.get(file).path.clone();
         let module = self.module(file);
@@ -397,30 +426,24 @@ impl Naming {
             return vec![self.frame(user(function, String::new(), 0, false))];
         };
         let symbol = function_at(object, vaddr);
-        let name = symbol.map(|symbol| readable_name(symbol.name));
         let lines = module.read.lines.get_or_insert_with(|| Lines::of(object));
-        let inner = lines.as_ref().map(|lines| lines.frames(vaddr)).unwrap_or_default();
-        let name = name.or_else(|| inner.last().and_then(|frame| frame.function.as_deref()).map(readable_name));
-        let mut found = Vec::with_capacity(inner.len().max(1));
-        let unnamed = name.is_none() && !path.starts_with('[');
-        let name = name.unwrap_or_else(|| {
-            if !unnamed {
+        let source = lines.as_ref().map(|lines| lines.frames(vaddr)).unwrap_or_default();
+        let read = &mut module.read.described;
+        let code = named_code(symbol.map(|symbol| symbol.name), &source, || {
+            if path.starts_with('[') {
                 return path.clone();
             }
-            let described = module.read.described.get_or_insert_with(|| described(object));
+            let described = read.get_or_insert_with(|| described(object));
             let after = described.partition_point(|(start, _)| *start <= vaddr);
             let start = described[..after].last().filter(|(_, end)| vaddr < *end).map_or(vaddr, |(start, _)| *start);
             format!("sub_{start:x}")
         });
-        match inner.split_last() {
-            None => found.push(user(name, String::new(), 0, false)),
-            Some((outer, inlined)) => {
-                found.push(user(name, outer.file.clone(), outer.line as i32, false));
-                found.extend(inlined.iter().rev().map(|frame| {
-                    let function = frame.function.as_deref().map_or_else(|| "[inlined]".to_owned(), readable_name);
-                    user(function, frame.file.clone(), frame.line as i32, true)
-                }));
-            }
+        let unnamed = !code.named && !path.starts_with('[');
+        let incomplete = !code.is_whole() && !path.starts_with('[');
+        let found: Vec<StackFrame> =
+            code.frames.into_iter().map(|frame| user(frame.function, frame.file, frame.line, frame.inlined)).collect();
+        if incomplete {
+            self.incomplete.insert(place, vaddr);
         }
         if unnamed {
             *self.unnamed.entry(path).or_default() += 1;

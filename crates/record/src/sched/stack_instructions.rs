@@ -47,23 +47,44 @@ impl MetStacks {
 
 /// Where the frames of one stack are, root first.
 #[derive(Debug, Default)]
-pub struct FrameAddresses(Vec<(usize, u64)>);
+pub struct FrameAddresses {
+    /// Frames that are at an instruction of a file.
+    known: Vec<(usize, u64)>,
+    /// Those whose function or line is not known.
+    unnamed: Vec<(usize, u64)>,
+}
 
 impl FrameAddresses {
     /// The frame at this depth, which comes next, is there.
     pub fn push(&mut self, depth: usize, address: Option<u64>) {
-        self.0.extend(address.map(|address| (depth, address)));
+        self.known.extend(address.map(|address| (depth, address)));
+    }
+
+    /// The function or line of the frame at this depth, which comes next, is not known.
+    pub fn push_unnamed(&mut self, depth: usize, address: Option<u64>) {
+        self.unnamed.extend(address.map(|address| (depth, address)));
     }
 
     /// A frame of which no address is known is put at this depth.
     pub fn insert(&mut self, depth: usize) {
-        self.0.iter_mut().filter(|(at, _)| *at >= depth).for_each(|(at, _)| *at += 1);
+        self.each().filter(|(at, _)| *at >= depth).for_each(|(at, _)| *at += 1);
     }
 
     /// The root is left out.
     pub fn remove_root(&mut self) {
-        self.0.retain(|(at, _)| *at > 0);
-        self.0.iter_mut().for_each(|(at, _)| *at -= 1);
+        self.known.retain(|(at, _)| *at > 0);
+        self.unnamed.retain(|(at, _)| *at > 0);
+        self.each().for_each(|(at, _)| *at -= 1);
+    }
+
+    /// Addresses whose function or line is not known.
+    pub fn take_unnamed(&mut self) -> Vec<(u32, i64)> {
+        let unnamed = std::mem::take(&mut self.unnamed);
+        unnamed.into_iter().map(|(depth, address)| (depth as u32, address.cast_signed())).collect()
+    }
+
+    fn each(&mut self) -> impl Iterator<Item = &mut (usize, u64)> {
+        self.known.iter_mut().chain(&mut self.unnamed)
     }
 }
 
@@ -82,7 +103,7 @@ impl StackInstructions {
     /// A stack with this row was met there.
     pub fn add(&mut self, row: StackId, frames: &FrameAddresses, met: Option<Met>) {
         let Some(met) = met else { return };
-        for &(depth, address) in &frames.0 {
+        for &(depth, address) in &frames.known {
             let key = (row, depth as u32, address);
             if self.sums.len() >= MAX_ROWS && !self.sums.contains_key(&key) {
                 self.refused += 1;
@@ -117,10 +138,14 @@ mod tests {
         [(0, Some(0x10)), (1, None), (2, Some(0x30)), (4, Some(0x50))]
             .into_iter()
             .for_each(|(depth, address)| frames.push(depth, address));
+        [(0, Some(0x10)), (1, None), (4, Some(0x50))]
+            .into_iter()
+            .for_each(|(depth, address)| frames.push_unnamed(depth, address));
         frames.insert(2);
-        assert_eq!(frames.0, [(0, 0x10), (3, 0x30), (5, 0x50)]);
+        assert_eq!(frames.known, [(0, 0x10), (3, 0x30), (5, 0x50)]);
         frames.remove_root();
-        assert_eq!(frames.0, [(2, 0x30), (4, 0x50)]);
+        assert_eq!(frames.known, [(2, 0x30), (4, 0x50)]);
+        assert_eq!(frames.take_unnamed(), [(4, 0x50)]);
         let met = |samples| Some(Met { samples, running_ns: 1000 * samples, blocked_ns: 7 });
         let mut all = StackInstructions::default();
         all.add(3, &frames, met(2));

@@ -3,14 +3,15 @@
 use std::collections::HashMap;
 
 use transect_bpf_collect::record::stack_flags;
-use transect_profile_model::{CallStack, FrameId, StackId};
+use transect_profile_model::{CallStack, CodeAddress, FrameId, LocatedStack, StackId};
+use transect_symbolize::{is_beginning, makes_threads};
 
 use super::broken_off::BrokenOff;
 use super::call_stack::{RawStacks, StackNumber};
 use super::entered_calls::EnteredCalls;
 use super::kernel_symbols::{UNNAMED, is_below_the_wait, is_entry_code, is_interrupt, shown};
 use super::kind::{KernelWait, UserWait, ends_scope, is_unlocking};
-use super::naming::Naming;
+use super::naming::{LeftFrame, Naming};
 use super::place::{PlaceId, Places};
 use super::spin::is_polling;
 use super::spin::runtime::{is_called_while_waiting, is_runtime};
@@ -31,13 +32,15 @@ pub struct StackHint {
     pub complete: bool,
 }
 
-/// Stacks by their names; those that differ in addresses only are one.
+/// Stacks by their names; those that differ in addresses only are one, but for addresses whose function or line is not known.
 #[derive(Debug, Default)]
 pub struct NamedStacks {
     /// Rows of the table.
     pub rows: Vec<CallStack>,
     /// Instructions at which their frames were met.
     pub instructions: StackInstructions,
+    /// Where they were without a name or line.
+    pub addresses: Vec<CodeAddress>,
     /// Whether the leaf is in a loop that waits.
     spin: Vec<bool>,
     /// Whether the leaf is in the agent, or in the kernel on its behalf.
@@ -59,19 +62,15 @@ fn bit(frame: usize) -> u128 {
 
 /// Where the agent counts calls.
 const COUNTING_STUBS: &str = "transect_stubs";
-/// Functions that make threads.
-const CLONES: &[&str] = &["clone", "clone3", "__clone", "__clone3"];
-/// Functions that a program or thread begins with.
-const ROOTS: &[&str] = &["main", "_start", "start_thread", "clone", "clone3", "__clone", "__clone3", "thread_start"];
 
 impl NamedStacks {
     /// Names all stacks that came; `met`: how often each was.
     pub fn of(stacks: &RawStacks, places: &Places, naming: &mut Naming, met: &MetStacks) -> Self {
         let mut named = Self { by_number: vec![None; stacks.len()], ..Self::default() };
-        let mut known: HashMap<(CallStack, bool, bool), StackId> = HashMap::new();
+        let mut known: HashMap<(LocatedStack, bool, bool), StackId> = HashMap::new();
         let mut user: HashMap<PlaceId, Vec<FrameId>> = HashMap::new();
         let mut addresses: HashMap<PlaceId, Option<u64>> = HashMap::new();
-        let mut jumped: HashMap<(PlaceId, PlaceId), Vec<FrameId>> = HashMap::new();
+        let mut jumped: HashMap<(PlaceId, PlaceId), Option<LeftFrame>> = HashMap::new();
         let mut served: HashMap<PlaceId, Option<FrameId>> = HashMap::new();
         let mut in_table: HashMap<PlaceId, bool> = HashMap::new();
         let mut by_linkage: HashMap<PlaceId, bool> = HashMap::new();
@@ -113,16 +112,18 @@ impl NamedStacks {
                     {
                         linked |= bit(frames.len());
                     }
-                    let between = jumped.entry((caller, *place)).or_insert_with(|| naming.tail_called(from, to));
-                    frames.extend_from_slice(between);
-                    // What left by a jump into another file has done so by its own table.
-                    if !between.is_empty() {
+                    let between = *jumped.entry((caller, *place)).or_insert_with(|| naming.tail_called(from, to));
+                    if let Some((left, address)) = between {
+                        at_addresses.push_unnamed(frames.len(), address);
+                        frames.push(left);
+                        // What left by a jump into another file has done so by its own table.
                         linked |= bit(frames.len());
                     }
                 }
                 let address = *addresses.entry(*place).or_insert_with(|| naming.address(to));
                 at_addresses.push(frames.len(), address);
                 let found = user.entry(*place).or_insert_with(|| naming.user_frames(to));
+                at_addresses.push_unnamed(frames.len(), naming.incomplete(to));
                 frames.extend_from_slice(found);
             }
             // What the agent does there is for the call that it counts and times.
@@ -143,7 +144,7 @@ impl NamedStacks {
                 functions.push(name.clone());
             }
             // Threads begin in one function or, where unwinding knows more, in that which made them.
-            if frames.len() > 1 && CLONES.contains(&naming.frames[frames[0] as usize].function.as_str()) {
+            if frames.len() > 1 && makes_threads(&naming.frames[frames[0] as usize].function) {
                 frames.remove(0);
                 at_addresses.remove_root();
                 linked >>= 1;
@@ -172,10 +173,7 @@ impl NamedStacks {
             if agent.is_none() {
                 frames.extend(wanted.into_iter().rev().map(|function| naming.kernel_frame(function)));
             }
-            let at_root = frames.first().is_some_and(|&root| {
-                let root = &naming.frames[root as usize].function;
-                ROOTS.contains(&root.as_str())
-            });
+            let at_root = frames.first().is_some_and(|&root| is_beginning(&naming.frames[root as usize].function));
             // What an interrupt broke off goes on afterwards.
             let interrupted = || functions.last().is_some_and(|function| is_interrupt(function));
             let leaf = stack.user.first().filter(|_| stack.kernel.is_empty() || interrupted());
@@ -192,8 +190,12 @@ impl NamedStacks {
                     *named.stopped.entry(flag).or_default() += 1;
                 }
             }
-            let id = *known.entry((row, spin, agent.is_some())).or_insert_with_key(|(row, spin, in_agent)| {
-                named.rows.push(row.clone());
+            let located = LocatedStack { stack: row, addresses: at_addresses.take_unnamed() };
+            let id = *known.entry((located, spin, agent.is_some())).or_insert_with_key(|(located, spin, in_agent)| {
+                let stack = named.rows.len() as StackId;
+                let kept = located.addresses.iter();
+                named.addresses.extend(kept.map(|&(depth, address)| CodeAddress { stack, depth, address }));
+                named.rows.push(located.stack.clone());
                 named.spin.push(*spin);
                 named.in_agent.push(*in_agent);
                 named.counts.push(counts);

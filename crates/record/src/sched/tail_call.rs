@@ -101,19 +101,12 @@ fn beside(next: u64, distance: &[u8; 4]) -> u64 {
     next.wrapping_add_signed(i32::from_le_bytes(*distance).into())
 }
 
-/// Where the direct call before a return address goes.
-fn direct_target(object: &Object, return_address: u64) -> Option<u64> {
+/// Where the direct call before a return address goes. Calls through pointers have no target here, those through linkage tables
+/// have it there: [`Linkage::called`].
+pub fn direct_target(object: &Object, return_address: u64) -> Option<u64> {
     let call = return_address.checked_sub(CALL_LENGTH)?;
     let [CALL, a, b, c, d] = *object.bytes_from(call)?.first_chunk::<5>()? else { return None };
     Some(beside(return_address, &[a, b, c, d]))
-}
-
-/// The function that the call before a return address names, if it is a whole function of the same file: its first
-/// address. Calls through pointers name none, those through linkage tables: [`Linkage::called`].
-pub fn called(object: &Object, return_address: u64) -> Option<u64> {
-    let target = direct_target(object, return_address)?;
-    let symbol = object.symbol_at(target)?;
-    (symbol.address == target && symbol.kind != SymbolKind::Data).then_some(target)
 }
 
 #[cfg(test)]
@@ -128,7 +121,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (source, program) = (folder.path().join("a.s"), folder.path().join("a.o"));
         let text = ".globl f\n.type f,@function\nf: jmp g\n.size f,.-f\n.globl g\n.type g,@function\ng: ret\n.size g,.-g\n\
-                    .globl _start\n.type _start,@function\n_start: call f\ncall *%rax\n.byte 0xe8,1,0,0,0\nret\n.size _start,.-_start\n";
+                    .globl _start\n.type _start,@function\n_start: call f\ncall *%rax\nret\n.size _start,.-_start\n";
         std::fs::write(&source, text).unwrap();
         let built = Command::new("cc").args(["-nostdlib", "-static", "-o"]).args([&program, &source]).status();
         if !built.is_ok_and(|status| status.success()) {
@@ -137,10 +130,9 @@ mod tests {
         }
         let object = Object::open(&program).unwrap();
         let start = object.entry_point();
-        let f = called(&object, start + 5).expect("a function");
+        let f = direct_target(&object, start + 5).expect("a function");
         assert_eq!(object.symbol_at(f).unwrap().name, "f");
-        assert_eq!(called(&object, start + 7), None, "through a pointer");
-        assert_eq!(called(&object, start + 12), None, "into the middle of nothing");
+        assert_eq!(direct_target(&object, start + 7), None, "through a pointer");
     }
 
     /// Both ways in which compilers call functions of other objects.

@@ -43,6 +43,17 @@ pub(crate) struct PathStep {
     pub line: u32,
 }
 
+/// A source line or, where none is known, an address.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub(crate) struct CodeLine {
+    /// Source file, empty if unknown.
+    pub file: String,
+    /// Line in it, 0 if unknown.
+    pub line: i32,
+    /// Virtual address in the component, only where no line is known.
+    pub address: Option<i64>,
+}
+
 /// What tells functions apart: their code or, for those without code of their own, how they are shown.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum FunctionKey {
@@ -58,8 +69,8 @@ pub(crate) struct Frames {
     whole: HashMap<(String, Option<ComponentId>), FunctionNumber>,
     functions: Vec<NamedFunction>,
     by_function: HashMap<Function, FunctionNumber>,
-    lines: Vec<(String, i32)>,
-    line_numbers: HashMap<(String, i32), u32>,
+    lines: Vec<CodeLine>,
+    line_numbers: HashMap<CodeLine, u32>,
     places: HashMap<Place, Vec<PathStep>>,
     /// By number.
     stacks: Vec<Option<NamedStack>>,
@@ -117,8 +128,8 @@ impl Frames {
             whole: HashMap::default(),
             functions: Vec::new(),
             by_function: HashMap::default(),
-            lines: vec![(String::new(), 0)],
-            line_numbers: HashMap::from_iter([((String::new(), 0), 0)]),
+            lines: vec![CodeLine::default()],
+            line_numbers: HashMap::from_iter([(CodeLine::default(), 0)]),
             places: HashMap::default(),
             stacks: vec![None],
             truncated: HashSet::default(),
@@ -324,8 +335,8 @@ impl Frames {
     }
 
     /// A source line by its number.
-    pub fn line(&self, number: u32) -> (&str, i32) {
-        self.lines.get(number as usize).map_or(("", 0), |(file, line)| (file, *line))
+    pub fn line(&self, number: u32) -> &CodeLine {
+        &self.lines[number as usize]
     }
 
     /// What names things.
@@ -343,7 +354,8 @@ impl Frames {
         for id in self.naming.user_frames(place) {
             let StackFrame { function: name, component, file, line, inlined, space } =
                 self.naming.frames[id as usize].clone();
-            let line = self.line_number(file, line);
+            let address = self.naming.incomplete(place).filter(|_| file.is_empty()).map(u64::cast_signed);
+            let line = self.line_number(CodeLine { file, line, address });
             let code = code.filter(|_| !inlined);
             let main = code.is_some_and(|code| code.main) && name.starts_with("sub_");
             let name = if main { "main".to_owned() } else { name };
@@ -405,14 +417,13 @@ impl Frames {
         number
     }
 
-    fn line_number(&mut self, file: String, line: i32) -> u32 {
-        let key = (file, line);
-        if let Some(&number) = self.line_numbers.get(&key) {
+    fn line_number(&mut self, line: CodeLine) -> u32 {
+        if let Some(&number) = self.line_numbers.get(&line) {
             return number;
         }
         let number = self.lines.len() as u32;
-        self.lines.push(key.clone());
-        self.line_numbers.insert(key, number);
+        self.lines.push(line.clone());
+        self.line_numbers.insert(line, number);
         number
     }
 

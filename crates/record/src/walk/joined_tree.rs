@@ -74,10 +74,16 @@ impl JoinedTree {
         self.stacks.get(&(stack, call)).map(|passed| passed.leaf)
     }
 
-    /// The source line at which most of a node's time is; 0 if none is known.
-    pub fn line(&self, node: NodeId) -> u32 {
+    /// The source line at which most of a node's time is, else the address; 0 if neither is known.
+    pub fn line(&self, node: NodeId, frames: &Frames) -> u32 {
         let known = self.lines.get(node as usize).into_iter().flatten().filter(|(line, _)| **line != 0);
-        known.max_by(|one, other| one.1.total_cmp(other.1)).map_or(0, |(line, _)| *line)
+        let has_line = |number: u32| frames.line(number).address.is_none();
+        let order = |number: u32, weight: f64| (has_line(number), weight);
+        let heaviest = known.max_by(|one, other| {
+            let (one, other) = (order(*one.0, *one.1), order(*other.0, *other.1));
+            one.0.cmp(&other.0).then(one.1.total_cmp(&other.1))
+        });
+        heaviest.map_or(0, |(line, _)| *line)
     }
 
     /// What calls a function, root first, where it was seen most: what is missing of a stack that was cut off there.

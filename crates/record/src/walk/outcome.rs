@@ -10,7 +10,7 @@ use transect_profile_model::{
     WalkGroup, WalkNode, WalkSession, WalkSystemCall, WalkTables,
 };
 
-use super::frames::system_call_name;
+use super::frames::{CodeLine, system_call_name};
 use super::joined_tree::JoinedTree;
 use super::loss::{self, NotSearched};
 use super::settings::WalkSettings;
@@ -234,7 +234,7 @@ fn add_nodes(nodes: &mut Vec<WalkNode>, group: u32, tree: &JoinedTree, shares: &
     for (id, node) in (0..).zip(&tree.tree.nodes) {
         let named = state.frames.by_function(node.function);
         let (function, space) = state.frames.shown(node.function);
-        let (file, line) = state.frames.line(tree.line(id));
+        let CodeLine { file, line, address } = state.frames.line(tree.line(id, &state.frames)).clone();
         let share = shares.get(id as usize);
         let time = share.map_or(node.inclusive, |share| share.inclusive);
         nodes.push(WalkNode {
@@ -244,8 +244,9 @@ fn add_nodes(nodes: &mut Vec<WalkNode>, group: u32, tree: &JoinedTree, shares: &
             component: named.and_then(|named| named.component),
             space,
             inlined: node.inlined,
-            file: file.to_owned(),
+            file,
             line,
+            address,
             total: share.map_or(node.total, |share| share.total) as i64,
             on_ns: time.on_ns as i64,
             runnable_ns: time.runnable_ns as i64,
@@ -343,6 +344,7 @@ mod tests {
             inlined: false,
             file: String::new(),
             line: 0,
+            address: None,
             total: on_ns + runnable_ns,
             on_ns,
             runnable_ns,

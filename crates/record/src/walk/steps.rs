@@ -69,6 +69,7 @@ fn node(state: &WalkState, group: usize, id: NodeId) -> WalkNode {
         inlined: node.inlined,
         file: String::new(),
         line: 0,
+        address: None,
         total: node.total as i64,
         on_ns: 0,
         runnable_ns: 0,

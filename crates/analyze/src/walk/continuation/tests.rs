@@ -95,6 +95,7 @@ fn proxy_and_helper() -> Profile {
         inlined: false,
         file: String::new(),
         line: 0,
+        address: None,
         total: 900 * MS,
         on_ns: 0,
         runnable_ns,

@@ -1,13 +1,15 @@
 use transect_profile_model::{Profile, StackFrame, StackInstruction};
 
-use super::super::{component, file_name, id, int64, text};
+use super::super::{component, file_name, id, int64, optional_int64, text};
+use super::stack_addresses::StackNumbers;
 use crate::StoreError;
 use crate::column::{Column, TableReader};
 
-pub(crate) fn columns(profile: &Profile) -> Vec<Column<'_>> {
+pub(crate) fn columns<'a>(profile: &'a Profile, numbers: &StackNumbers) -> Vec<Column<'a>> {
     let rows = profile.sched.instructions.as_slice();
     vec![
-        id("stack_id", rows, |a| a.stack),
+        id("stack_id", rows, |a| numbers.row(a.stack)),
+        optional_int64("located_id", rows, |a| numbers.located(Some(a.stack))),
         id("depth", rows, |a| a.depth),
         int64("address", rows, |a| a.address.cast_signed()),
         // The function's name, which would be half of the table, is in `stacks`.

@@ -6,6 +6,7 @@ pub(crate) mod moments;
 pub(crate) mod parallelism;
 pub(crate) mod samples;
 pub(crate) mod slices;
+pub(crate) mod stack_addresses;
 pub(crate) mod stacks;
 pub(crate) mod tasks;
 pub(crate) mod waits;

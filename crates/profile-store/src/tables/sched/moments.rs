@@ -1,18 +1,20 @@
 use transect_profile_model::{Profile, TimedSample};
 
-use super::super::{id, int32, int64, series, text};
+use super::super::{id, int32, int64, optional_int64, series, text};
+use super::stack_addresses::StackNumbers;
 use super::{leaf, pid, task};
 use crate::StoreError;
 use crate::column::{Column, TableReader};
 
-pub(crate) fn columns(profile: &Profile) -> Vec<Column<'_>> {
+pub(crate) fn columns<'a>(profile: &'a Profile, numbers: &StackNumbers) -> Vec<Column<'a>> {
     let rows = profile.sched.moments.as_slice();
     vec![
         series("time_ns", rows, |m| m.time_ns),
         id("task_id", rows, |m| m.task),
         int32("pid", rows, |m| pid(profile, m.task)),
         int32("tid", rows, |m| task(profile, m.task).tid),
-        id("stack_id", rows, |m| m.stack),
+        id("stack_id", rows, |m| numbers.row(m.stack)),
+        optional_int64("located_id", rows, |m| numbers.located(Some(m.stack))),
         text("function", rows, |m| leaf(profile, Some(m.stack))),
         int64("period_ns", rows, |m| m.period_ns),
     ]

@@ -1,6 +1,7 @@
 use transect_profile_model::{Origin, Profile, SchedSample};
 
-use super::super::{boolean, id, int32, int64, text};
+use super::super::{boolean, id, int32, int64, optional_int64, text};
+use super::stack_addresses::StackNumbers;
 use super::{leaf, pid, task};
 use crate::StoreError;
 use crate::column::{Column, TableReader};
@@ -8,7 +9,7 @@ use crate::column::{Column, TableReader};
 const SAMPLE: &str = "sample";
 const STACK_TOP: &str = "stack-top";
 
-pub(crate) fn columns(profile: &Profile) -> Vec<Column<'_>> {
+pub(crate) fn columns<'a>(profile: &'a Profile, numbers: &StackNumbers) -> Vec<Column<'a>> {
     let rows = profile.sched.samples.as_slice();
     vec![
         id("task_id", rows, |s| s.task),
@@ -16,7 +17,8 @@ pub(crate) fn columns(profile: &Profile) -> Vec<Column<'_>> {
         int32("tid", rows, |s| task(profile, s.task).tid),
         text("thread", rows, |s| &task(profile, s.task).name),
         text("thread_group", rows, |s| &task(profile, s.task).group),
-        id("stack_id", rows, |s| s.stack),
+        id("stack_id", rows, |s| numbers.row(s.stack)),
+        optional_int64("located_id", rows, |s| numbers.located(Some(s.stack))),
         text("function", rows, |s| leaf(profile, Some(s.stack))),
         int32("n", rows, |s| s.n),
         text("origin", rows, |s| match s.origin {

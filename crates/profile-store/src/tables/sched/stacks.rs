@@ -1,6 +1,7 @@
 use transect_profile_model::{CallStack, FrameId, Profile};
 
 use super::super::{id, int32, text};
+use super::stack_addresses::StackNumbers;
 use crate::StoreError;
 use crate::column::{Column, TableReader, Values};
 
@@ -13,10 +14,10 @@ struct Row {
     linked: bool,
 }
 
-pub(crate) fn columns(profile: &Profile) -> Vec<Column<'_>> {
+pub(crate) fn columns<'a>(profile: &'a Profile, numbers: &StackNumbers) -> Vec<Column<'a>> {
     let frames = &profile.sched.frames;
     let mut rows = Vec::with_capacity(profile.sched.stacks.iter().map(|stack| stack.frames.len().max(1)).sum());
-    for (stack, call_stack) in (0_u32..).zip(&profile.sched.stacks) {
+    for (stack, call_stack) in (0_u32..).zip(numbers.stacks(profile)) {
         let complete = call_stack.complete;
         if call_stack.frames.is_empty() {
             rows.push(Row { stack, depth: 0, frame: None, complete, linked: false });

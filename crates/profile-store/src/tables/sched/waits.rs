@@ -1,18 +1,25 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use transect_profile_model::{OtherThread, Profile, SchedWait, WaitKind};
+use transect_profile_model::{OtherThread, Profile, SchedWait, StackId, WaitKind};
 
 use super::super::{id, int32, int64, optional_int64, series, text};
+use super::stack_addresses::{Relocation, StackNumbers};
 use super::{leaf, pid, task};
 use crate::StoreError;
 use crate::column::{Column, TableReader, Values};
 
 /// Columns of a block of the table that begins with row `first`.
-pub(crate) fn columns<'a>(profile: &'a Profile, rows: &'a [SchedWait], first: usize) -> Vec<Column<'a>> {
+pub(crate) fn columns<'a>(
+    profile: &'a Profile,
+    rows: &'a [SchedWait],
+    first: usize,
+    numbers: &StackNumbers,
+) -> Vec<Column<'a>> {
     let ids = (first..first + rows.len()).map(|id| i32::try_from(id).unwrap_or(i32::MAX)).collect();
     let name = |party: Option<OtherThread>| party.map_or("", |party| &task(profile, party.task).name);
-    let stack = |party: Option<OtherThread>| party.and_then(|party| party.stack).map(i64::from);
+    let row = |stack: Option<StackId>| stack.map(|stack| i64::from(numbers.row(stack)));
+    let stack = |party: Option<OtherThread>| party.and_then(|party| party.stack);
     vec![
         Column { name: "id", values: Values::OwnIds(ids) },
         id("task_id", rows, |w| w.task),
@@ -22,14 +29,17 @@ pub(crate) fn columns<'a>(profile: &'a Profile, rows: &'a [SchedWait], first: us
         text("thread_group", rows, |w| &task(profile, w.task).group),
         text("kind", rows, |w| w.kind.as_str()),
         text("object", rows, |w| &w.object),
-        optional_int64("stack_id", rows, |w| w.stack.map(i64::from)),
+        optional_int64("stack_id", rows, |w| row(w.stack)),
+        optional_int64("located_id", rows, |w| numbers.located(w.stack)),
         text("function", rows, |w| leaf(profile, w.stack)),
         optional_int64("holder_id", rows, |w| w.holder.map(|party| party.task.into())),
         text("holder", rows, |w| name(w.holder)),
-        optional_int64("holder_stack_id", rows, |w| stack(w.holder)),
+        optional_int64("holder_stack_id", rows, |w| row(stack(w.holder))),
+        optional_int64("holder_located_id", rows, |w| numbers.located(stack(w.holder))),
         optional_int64("waker_id", rows, |w| w.waker.map(|party| party.task.into())),
         text("waker", rows, |w| name(w.waker)),
-        optional_int64("waker_stack_id", rows, |w| stack(w.waker)),
+        optional_int64("waker_stack_id", rows, |w| row(stack(w.waker))),
+        optional_int64("waker_located_id", rows, |w| numbers.located(stack(w.waker))),
         int64("count", rows, |w| w.count),
         series("begin_ns", rows, |w| w.begin_ns),
         series("end_ns", rows, |w| w.end_ns),
@@ -55,6 +65,20 @@ pub(crate) fn read(table: &TableReader, tasks: usize, stacks: usize) -> Result<V
         read_block(&block, tasks, stacks, &mut objects, &mut waits)?;
     }
     Ok(waits)
+}
+
+/// Has the stacks of waits be those that had addresses.
+pub(crate) fn relocate(
+    waits: &mut [SchedWait],
+    table: &TableReader,
+    relocation: &mut Relocation<'_>,
+) -> Result<(), StoreError> {
+    fn stack(party: &mut Option<OtherThread>) -> Option<&mut StackId> {
+        party.as_mut().and_then(|party| party.stack.as_mut())
+    }
+    relocation.apply(waits.iter_mut().map(|w| w.stack.as_mut()), table, "located_id")?;
+    relocation.apply(waits.iter_mut().map(|w| stack(&mut w.holder)), table, "holder_located_id")?;
+    relocation.apply(waits.iter_mut().map(|w| stack(&mut w.waker)), table, "waker_located_id")
 }
 
 /// Texts that occur again and again, each kept once.

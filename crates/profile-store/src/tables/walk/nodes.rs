@@ -21,6 +21,7 @@ pub(crate) fn columns(profile: &Profile) -> Vec<Column<'_>> {
         boolean("inlined", rows, |n| n.inlined),
         text("file", rows, |n| &n.file),
         int32("line", rows, |n| n.line),
+        optional_int64("address", rows, |n| n.address),
         int64("total", rows, |n| n.total),
         int64("on_ns", rows, |n| n.on_ns),
         int64("runnable_ns", rows, |n| n.runnable_ns),
@@ -38,6 +39,9 @@ pub(crate) fn read(table: &TableReader, groups: usize, components: usize) -> Res
     let mut inlined = table.boolean("inlined")?.into_iter();
     let mut file = table.text("file")?.into_iter();
     let mut line = table.int32("line")?.into_iter();
+    // Profiles of earlier versions lack it.
+    let addresses = if table.has("address") { table.optional_int64("address")? } else { vec![None; table.rows()] };
+    let mut address = addresses.into_iter();
     let mut total = table.int64("total")?.into_iter();
     let mut on_ns = table.int64("on_ns")?.into_iter();
     let mut runnable_ns = table.int64("runnable_ns")?.into_iter();
@@ -53,6 +57,7 @@ pub(crate) fn read(table: &TableReader, groups: usize, components: usize) -> Res
             inlined: inlined.next()?,
             file: file.next()?,
             line: line.next()?,
+            address: address.next()?,
             total: total.next()?,
             on_ns: on_ns.next()?,
             runnable_ns: runnable_ns.next()?,

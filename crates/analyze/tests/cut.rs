@@ -337,7 +337,7 @@ fn instructions_add_up_to_their_lines() {
     for (number, stack) in tables.stacks.iter().enumerate() {
         for depth in 0..stack.frames.len() {
             // A fourth of the samples and all waiting are at the first.
-            tables.addresses.extend([address(number, depth, 0x1000, 1, 5), address(number, depth, 0x1004, 3, 0)]);
+            tables.instructions.extend([address(number, depth, 0x1000, 1, 5), address(number, depth, 0x1004, 3, 0)]);
         }
     }
     let CutReading::Annotate(view) = reading(&profile, CutViewKind::Annotate, &query) else { panic!() };

@@ -17,6 +17,7 @@ mod record;
 mod report;
 mod running;
 mod sched;
+mod symbolize;
 mod view;
 mod walk;
 
@@ -40,6 +41,7 @@ pub use report::{
 use running::parse_one_process;
 pub use running::{RunningArguments, SnapshotArguments};
 pub use sched::{CriticalityArguments, Processes, SchedArguments, WaitBudget};
+pub use symbolize::SymbolizeArguments;
 pub use view::ShowArguments;
 pub use walk::{WalkArguments, WalkSearchArguments};
 
@@ -96,6 +98,8 @@ pub enum Command {
     View(ShowArguments),
     /// Switch probes of a running or launched program, and count or time calls with them.
     Probe(ProbeArguments),
+    /// Complete the names of a profile that was recorded without symbols or debug information.
+    Symbolize(SymbolizeArguments),
     /// Convert a profile for other tools.
     Export(ExportArguments),
     /// Watch a recording while it runs.

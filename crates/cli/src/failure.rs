@@ -13,6 +13,7 @@ use transect_profile_export::ExportError;
 use transect_profile_store::StoreError;
 use transect_record::RecordError;
 use transect_report::ReportError;
+use transect_symbolize::SymbolizeError;
 
 use crate::disassembly::DisassemblyError;
 
@@ -66,6 +67,9 @@ pub enum Failure {
         /// The recorder.
         recorder: i32,
     },
+    /// Where symbols were to be looked for is not of the profile, or can't be read.
+    #[error(transparent)]
+    Symbolize(#[from] SymbolizeError),
     /// A view could not be rendered.
     #[error(transparent)]
     Report(#[from] ReportError),

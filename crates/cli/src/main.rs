@@ -34,6 +34,7 @@ mod region_verdicts;
 mod report;
 mod running;
 mod serve;
+mod symbolize;
 mod timeline;
 mod top;
 mod unknown_flag;
@@ -102,6 +103,7 @@ fn dispatch(cli: Cli) -> Result<u8, Failure> {
         Command::Report(arguments) => report::report(&arguments, &config),
         Command::View(arguments) => view::view(&arguments, &config),
         Command::Probe(arguments) => probe::probe(&arguments.action),
+        Command::Symbolize(arguments) => symbolize::symbolize(&arguments),
         Command::Export(arguments) => export::export(&arguments),
         Command::Top(arguments) => top::top(&arguments, &config),
         Command::Doctor(arguments) => doctor::doctor(&arguments, &config),

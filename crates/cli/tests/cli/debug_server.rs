@@ -47,39 +47,98 @@ fn run(program: &str, arguments: &[&str]) -> bool {
     Command::new(program).args(arguments).status().is_ok_and(|status| status.success())
 }
 
-#[test]
-fn a_stripped_program_has_names_and_lines_from_a_server_of_debug_files() {
+/// A stripped program and a server that has its debug file.
+struct Served {
+    sandbox: Sandbox,
+    urls: String,
+    /// Times that the file was sent.
+    count: Arc<AtomicUsize>,
+}
+
+fn served() -> Option<Served> {
     let sandbox = Sandbox::new();
-    let Some(program) = built(&sandbox, "weigh", PROGRAM, &["-Wl,--build-id"]) else { return };
+    let program = built(&sandbox, "weigh", PROGRAM, &["-Wl,--build-id"])?;
     let debug = sandbox.path("weigh.debug");
     let (name, symbols) = (program.to_str().unwrap(), debug.to_str().unwrap());
     let split = run("objcopy", &["--only-keep-debug", name, symbols]) && run("strip", &[name]);
     if !split || Command::new("debuginfod-find").arg("--version").output().is_err() {
-        return not_run("objcopy, strip or debuginfod-find is not there");
+        not_run("objcopy, strip or debuginfod-find is not there");
+        return None;
     }
     let path = format!("/buildid/{}/debuginfo", build_id(&program).unwrap());
     let file = std::fs::read(&debug).unwrap();
     std::fs::remove_file(&debug).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let urls = format!("http://{}", listener.local_addr().unwrap());
-    let served = Arc::new(AtomicUsize::new(0));
-    let count = served.clone();
+    let count = Arc::new(AtomicUsize::new(0));
+    let counted = count.clone();
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            answer(stream, &path, &file, &count);
+            answer(stream, &path, &file, &counted);
         }
     });
-    let cache = sandbox.path("kept");
-    let findings = |urls: &str| {
-        let mut record = sandbox.with_agent(&["record", "--quiet", "-o", "p.transect", "--", "./weigh"]);
-        record.env("DEBUGINFOD_URLS", urls).env("DEBUGINFOD_CACHE_PATH", &cache).assert().code(0);
-        let output = sandbox.transect(&["report", "p.transect"]).output().unwrap();
+    Some(Served { sandbox, urls, count })
+}
+
+impl Served {
+    /// Has the client ask these servers, and keep what it gets in the sandbox.
+    fn asking<'a>(&self, command: &'a mut assert_cmd::Command, urls: &str) -> &'a mut assert_cmd::Command {
+        command.env("DEBUGINFOD_URLS", urls).env("DEBUGINFOD_CACHE_PATH", self.sandbox.path("kept"))
+    }
+
+    fn record(&self, urls: &str) {
+        let mut record = self.sandbox.with_agent(&["record", "--quiet", "-o", "p.transect", "--", "./weigh"]);
+        self.asking(&mut record, urls).assert().code(0);
+    }
+
+    fn report(&self) -> String {
+        let output = self.sandbox.transect(&["report", "p.transect"]).output().unwrap();
         String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn sent(&self) -> usize {
+        self.count.load(Ordering::Relaxed)
+    }
+}
+
+#[test]
+fn a_stripped_program_has_names_and_lines_from_a_server_of_debug_files() {
+    let Some(served) = served() else { return };
+    let findings = |urls: &str| {
+        served.record(urls);
+        served.report()
     };
     assert!(!findings("").contains("weigh_records"));
-    assert_eq!(served.load(Ordering::Relaxed), 0, "nobody is asked without being named");
-    let text = findings(&urls);
+    assert_eq!(served.sent(), 0, "nobody is asked without being named");
+    let text = findings(&served.urls);
     assert!(text.contains("weigh_records at weigh.c:"), "{text}");
     assert!(findings("").contains("weigh_records at weigh.c:"), "what was fetched is kept");
-    assert_eq!(served.load(Ordering::Relaxed), 1);
+    assert_eq!(served.sent(), 1);
+}
+
+#[test]
+fn a_profile_gets_its_names_and_lines_from_a_server_later() {
+    let Some(served) = served() else { return };
+    served.record("");
+    assert!(!served.report().contains("weigh_records"));
+    // On another machine the program is not there.
+    std::fs::remove_file(served.sandbox.path("weigh")).unwrap();
+    let symbolize = |urls: &str| {
+        let mut command = served.sandbox.transect(&["symbolize", "p.transect"]);
+        let output = served.asking(&mut command, urls).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let text = String::from_utf8(output.stdout).unwrap();
+        text.lines().find(|line| line.contains("/weigh: ")).map(str::to_owned).unwrap_or(text)
+    };
+    let line = symbolize("");
+    assert!(line.contains("set DEBUGINFOD_URLS"), "{line}");
+    assert_eq!(served.sent(), 0, "nobody is asked without being named");
+    let line = symbolize("http://127.0.0.1:1");
+    assert!(line.contains("ask another server"), "{line}");
+    // The client remembers for a while whom it asked in vain.
+    let _ = std::fs::remove_dir_all(served.sandbox.path("kept"));
+    let line = symbolize(&served.urls);
+    assert!(line.contains("; from ") && line.contains("/kept/"), "{line}");
+    assert!(served.report().contains("weigh_records at weigh.c:"), "{}", served.report());
+    assert_eq!(served.sent(), 1);
 }

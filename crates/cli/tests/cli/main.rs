@@ -22,4 +22,5 @@ mod refusals;
 mod robustness;
 mod serving;
 mod signals;
+mod symbolizing;
 mod usdt;

@@ -38,7 +38,7 @@ pub(crate) use threads::read as read_threads;
 pub(crate) use waits::read as read_waits;
 
 /// Tables of a profile, in the order in which they are written. The file of table `T` is `T.parquet`.
-pub const TABLES: [&str; 32] = [
+pub const TABLES: [&str; 33] = [
     "components",
     "processes",
     "threads",
@@ -84,7 +84,7 @@ pub(crate) const STACK_ADDRESSES: &str = "stack_addresses";
 pub(crate) const SLICES: &str = "slices";
 
 /// Tables that profiles of earlier versions lack: as if they had no rows.
-pub(crate) const ADDED_LATER: [&str; 25] = [
+pub(crate) const ADDED_LATER: [&str; 26] = [
     "latency",
     "latency_histogram",
     "latency_slices",

@@ -128,3 +128,57 @@ impl Frames {
         number
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use transect_profile_model::{CodeAddress, StackInstruction};
+
+    use super::*;
+    use crate::named_code::{CodeFrame, NamedCode};
+
+    #[test]
+    fn instructions_go_with_their_frames() {
+        let frame = |function: &str| StackFrame {
+            function: function.into(),
+            component: Some(0),
+            file: String::new(),
+            line: 0,
+            inlined: false,
+            space: Space::User,
+        };
+        let code =
+            |function: &str, inlined| CodeFrame { function: function.into(), file: "a.c".into(), line: 1, inlined };
+        let instruction = |stack, depth, address| StackInstruction {
+            stack,
+            depth,
+            address,
+            samples: 1,
+            running_ns: 1,
+            blocked_ns: 0,
+        };
+        let stack = CallStack { frames: vec![0, 1], complete: true, linked: 0 };
+        let mut tables = SchedTables {
+            frames: vec![frame("sub_10"), frame("leaf")],
+            stacks: vec![stack.clone(), stack],
+            addresses: vec![
+                CodeAddress { stack: 0, depth: 0, address: 0x10 },
+                CodeAddress { stack: 1, depth: 0, address: 0x12 },
+            ],
+            instructions: vec![instruction(0, 0, 0x10), instruction(0, 1, 0x80), instruction(1, 1, 0x84)],
+            ..SchedTables::default()
+        };
+        let with = |frames| {
+            let code = NamedCode { frames, named: true, described: true };
+            Resolved { code, start: None, symbol: None }
+        };
+        let resolved = HashMap::from([
+            ((0, 0x10), with(vec![code("outer", false), code("inner", true)])),
+            ((0, 0x12), with(vec![code("outer", false)])),
+        ]);
+        complete(&mut tables, &resolved);
+        let depths: Vec<_> = tables.instructions.iter().map(|at| (at.stack, at.depth, at.address)).collect();
+        assert_eq!(depths, [(0, 0, 0x10), (0, 2, 0x80), (1, 1, 0x84)]);
+        let names = |stack: usize| tables.stacks[stack].frames.iter().map(|&id| &*tables.frames[id as usize].function);
+        assert!(names(0).eq(["outer", "inner", "leaf"]) && names(1).eq(["outer", "leaf"]));
+    }
+}

@@ -215,7 +215,7 @@ fn gather(prepared: &Prepared<'_>) -> (Vec<Sum>, Part) {
         sums.iter().fold((0, 0.0), |(ns, attributed), sum| (ns + sum.wait_ns, attributed + sum.wait_attributed_ns));
     let whole = (prepared.totals.lifetime_ns - waits.0).max(0);
     move_to_code(&mut sums, &prepared.call_times);
-    fit_to_samples(&mut sums, &prepared.call_times, whole);
+    fit_to_samples(&mut sums, &prepared.call_times, whole, prepared.totals.lifetime_ns);
     let part = |sum: &Sum| Part { ns: sum.self_ns, attributed: sum.self_attributed_ns, is_estimate: sum.is_estimate };
     let mut parts: Vec<Part> = sums.iter().map(part).collect();
     let rest = add_up(&mut parts, whole, (prepared.totals.attributed_ns as f64 - waits.1).max(0.0));
@@ -227,7 +227,7 @@ fn gather(prepared: &Prepared<'_>) -> (Vec<Sum>, Part) {
 
 /// Where samples contradict what calls say, their time is taken: estimates of calls inside each other, by callbacks, hold what
 /// runs inside them more than once.
-fn fit_to_samples(sums: &mut [Sum], times: &CallTimes, whole: i64) {
+fn fit_to_samples(sums: &mut [Sum], times: &CallTimes, whole: i64, lifetime_ns: i64) {
     // Waits without a stack are in no component's samples.
     let (Some(one_ns), more) = (times.of_one(), times.unplaced(whole)) else { return };
     let (own, attributed) = sums.iter().fold((0.0, 0.0), |(own, attributed), sum| {
@@ -252,6 +252,8 @@ fn fit_to_samples(sums: &mut [Sum], times: &CallTimes, whole: i64) {
                     other.attributed_ns.map(|attributed| (attributed as f64 * ns / total as f64) as i64);
                 other.total_ns = Some(ns as i64);
             }
+            // Calls inside each other may be estimated at more than their threads' lives.
+            other.total_ns = other.total_ns.map(|total| total.min(lifetime_ns));
             other.attributed_ns = other.attributed_ns.min(other.total_ns);
         }
     }

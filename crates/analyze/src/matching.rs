@@ -8,6 +8,16 @@ use crate::escape::is_named;
 use crate::finding::words::bare;
 use crate::names::{Names, file_name};
 
+/// The last part of a function's name: `f` of `bool N::C<int>::f[abi:cxx11](int)`.
+pub(crate) fn short_name(function: &str) -> &str {
+    let name = qualified(bare(function));
+    let name = name.split_once("[abi:").map_or(name, |(name, _)| name);
+    let whole = name.split_once('<').map_or(name, |(name, _)| name);
+    let last = |name: &'_ str| name.rfind("::").map_or(0, |at| at + 2);
+    // Of `C<int>::f` what follows the template, of `f<int>` what comes before it.
+    if name.rfind("::") > name.rfind('>') { &name[last(name)..] } else { &whole[last(whole)..] }
+}
+
 /// An exact name, or a pattern with `*` and `?`. Brackets are literal: C++ names are full of them.
 pub(crate) struct Pattern {
     text: String,
@@ -23,7 +33,9 @@ impl Pattern {
     /// A function by name, or name without return type and parameters.
     pub(crate) fn matches_function(&self, name: &str) -> bool {
         let bare = bare(name);
-        [name, bare, qualified(bare)].iter().any(|name| self.matches(name))
+        let qualified = qualified(bare);
+        let untagged = qualified.split_once("[abi:").map_or(qualified, |(name, _)| name);
+        [name, bare, qualified, untagged].iter().any(|name| self.matches(name))
     }
 
     fn matches(&self, name: &str) -> bool {

@@ -96,6 +96,8 @@ impl<'a> Disassembler<'a> {
             let (mut mnemonic, mut operands) = (String::new(), String::new());
             self.formatter.format_mnemonic(&instruction, &mut mnemonic);
             self.formatter.format_all_operands(&instruction, &mut operands);
+            // Where there is a scale it is shown, and here where there is no index, either.
+            let operands = operands.replace(",)", ")");
             let branches = instruction.flow_control() != FlowControl::Next;
             let target = match instruction.near_branch_target() {
                 _ if instruction.is_ip_rel_memory_operand() => {
@@ -154,6 +156,7 @@ mod tests {
                 assert_eq!(instruction.address, next);
                 next += instruction.length.max(1);
                 assert!(!instruction.mnemonic.is_empty());
+                assert!(!instruction.operands.contains(",)"), "no operand as assemblers read them: {instruction:?}");
             }
             assert!(found.is_empty() || next > start && next <= start + 64 + 15);
         }

@@ -131,8 +131,9 @@ fn by_samples(profile: &mut Profile, facts: &StackFacts) {
             if together != own {
                 (flow.self_ns, flow.self_ns_low, flow.self_ns_high) = together.interval(lived);
                 let part = |ns: f64| (flow.self_ns.unwrap_or(0) as f64 * ns / seen.own.ns().max(1.0)) as i64;
-                flow.called_back_ns = part(seen.called_back.0);
-                flow.called_back_same_edge_ns = part(seen.called_back.1);
+                // A callback that left by a jump is on no stack: calls tell more of it.
+                flow.called_back_ns = part(seen.called_back.0).max(flow.called_back_ns);
+                flow.called_back_same_edge_ns = part(seen.called_back.1).max(flow.called_back_same_edge_ns);
             }
         }
         // No call's own time is above all of it.

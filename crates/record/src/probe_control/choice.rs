@@ -1,10 +1,11 @@
 //! From patterns to functions, by the files alone.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::Path;
+use std::rc::Rc;
 
 use transect_probe_plan::{
-    Function, PlanOptions, Refused, SelectError, Selector, Site, plan, plan_address, usdt_notes,
+    Function, Plan, PlanOptions, Refused, SelectError, Selector, Site, plan, plan_address, usdt_notes,
 };
 
 use super::row::{Sources, file_name};
@@ -21,7 +22,7 @@ pub struct Choice {
 #[derive(Debug, Default)]
 pub struct Chosen {
     /// For each object (index), the functions' virtual addresses.
-    pub functions: HashMap<usize, HashSet<u64>>,
+    pub functions: HashMap<usize, BTreeSet<u64>>,
     /// Points that were given by address or by a USDT note's name: object's index, function, site.
     pub points: Vec<(usize, Function, Site)>,
     /// USDT points at which no probe can be.
@@ -52,7 +53,7 @@ impl Choice {
         sources: &mut Sources,
     ) -> Result<Chosen, RecordError> {
         let mut chosen = Chosen::default();
-        let mut tables: HashMap<usize, Vec<Function>> = HashMap::new();
+        let mut tables: HashMap<usize, Rc<Plan>> = HashMap::new();
         for selector in &self.selectors {
             let there: Vec<(usize, &LoadedObject)> = objects
                 .iter()
@@ -65,8 +66,8 @@ impl Choice {
             }
             let mut found: Vec<(usize, &LoadedObject, Function)> = Vec::new();
             for &(index, object) in there.iter().filter(|_| !selector.wants_point()) {
-                let functions = tables.entry(index).or_insert_with(|| functions_of(object));
-                let matching = functions.iter().filter(|f| {
+                let table = tables.entry(index).or_insert_with(|| sources.functions(object));
+                let matching = table.functions.iter().filter(|f| {
                     selector.matches_function(f)
                         && (!selector.wants_source() || {
                             let (file, _) = sources.of(object, f.vaddr);
@@ -97,7 +98,8 @@ impl Choice {
                     chosen.unmatched.push((unknown_component(selector, objects), false));
                     continue;
                 }
-                let functions = there.iter().filter_map(|(index, _)| tables.get(index)).flatten();
+                let functions =
+                    there.iter().filter_map(|(index, _)| tables.get(index)).flat_map(|table| &table.functions);
                 chosen.unmatched.push((selector.unknown(functions), !there.is_empty()));
             }
             if selector.is_exact() && found.len() > 1 {
@@ -115,7 +117,7 @@ impl Choice {
         }
         if self.selectors.is_empty() {
             for &(index, object) in objects {
-                let all = functions_of(object).into_iter().map(|function| function.vaddr).collect();
+                let all = sources.functions(object).functions.iter().map(|function| function.vaddr).collect();
                 chosen.functions.insert(index, all);
             }
         }
@@ -191,10 +193,6 @@ fn names_of(objects: &[(usize, &LoadedObject)]) -> Vec<String> {
     let mut names: Vec<String> = objects.iter().map(|(_, object)| file_name(&object.path)).collect();
     names.dedup();
     names
-}
-
-fn functions_of(object: &LoadedObject) -> Vec<Function> {
-    plan(&object.object, &PlanOptions { wanted: Some(&|_| false), ..PlanOptions::default() }).functions
 }
 
 /// True if other components can link with the function at `vaddr`.

@@ -8,7 +8,7 @@ use transect_attach::{Mapping, Unwritten};
 use transect_event_abi::probe_arena::PROBE_FILE_NAME;
 use transect_event_abi::thread::{HISTOGRAM_BUCKETS, bucket_floor};
 use transect_probe::Handler;
-use transect_probe_plan::{Event, ExitSupport, Refused};
+use transect_probe_plan::{Event, ExitSupport, Function, Refused};
 
 use super::ProbeAction;
 use super::choice::{Choice, Chosen};
@@ -16,7 +16,9 @@ use super::row::{ProbeRow, ProbeState, ProbeTimes, Sources, event_word, provider
 use super::semaphore::Semaphores;
 use crate::RecordError;
 use crate::latency::BucketScale;
-use crate::probe_session::{Guard, MemoryKept, ProbeSession, SavedProbe, SiteCounts, SiteId, SiteState};
+use crate::probe_session::{
+    Guard, LoadedObject, MemoryKept, ProbeSession, Purpose, SavedProbe, SiteCounts, SiteId, SiteState,
+};
 
 /// Why a point is not left switched on.
 const GUARDED: &str = "the program skips it unless a semaphore is raised, which count and time do while they run";
@@ -111,7 +113,9 @@ impl Controlled {
         }
         let mut ids: Vec<SiteId> = Vec::new();
         for (&index, functions) in &chosen.functions {
-            let prepared = self.session.prepare(index..index + 1, &|_, f| functions.contains(&f.vaddr))?;
+            let purpose = Some(Purpose::chosen(functions));
+            let wanted = |_: &LoadedObject, function: &Function| functions.contains(&function.vaddr);
+            let prepared = self.session.prepare_for(purpose, index..index + 1, &wanted)?;
             for id in prepared.sites {
                 let site = &self.session.sites[id as usize];
                 if self.session.is_service(id) {

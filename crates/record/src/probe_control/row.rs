@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 use std::path::Path;
+use std::rc::Rc;
 
-use transect_probe_plan::{Event, Function, Lines, ProviderKind};
+use transect_probe_plan::{Event, Function, Lines, Plan, ProviderKind};
 
-use crate::probe_session::LoadedObject;
+use crate::probe_session::{LoadedObject, Plans, Purpose};
 
 /// Whether a probe is there, and on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -102,10 +103,12 @@ pub fn event_word(event: Event) -> &'static str {
     }
 }
 
-/// Source lines of components, read when first asked for.
+/// Source lines and functions of components, read when first asked for.
 #[derive(Debug, Default)]
 pub struct Sources {
     lines: HashMap<std::path::PathBuf, Option<Lines>>,
+    /// Shared by all processes of a command.
+    pub plans: Plans,
 }
 
 impl Sources {
@@ -114,6 +117,11 @@ impl Sources {
         let lines = self.lines.entry(object.path.clone()).or_insert_with(|| Lines::of(&object.object));
         let found = lines.as_ref().and_then(|lines| lines.at(vaddr));
         found.map_or_else(Default::default, |source| (source.file, source.line))
+    }
+
+    /// The functions of an object, in a plan without sites.
+    pub fn functions(&self, object: &LoadedObject) -> Rc<Plan> {
+        self.plans.get(Purpose::Listed, object, &|_| false)
     }
 
     /// A row without counts.

@@ -19,7 +19,7 @@ use crate::clock::Clock;
 use crate::latency::BucketScale;
 use crate::launch::find_beside;
 use crate::probe_session::{
-    Guard, LaunchGuard, LoadedObject, LoaderWatcher, Plans, ProbeSession, SiteState, load, open_cleaned,
+    Guard, LaunchGuard, LoadedObject, LoaderWatcher, ProbeSession, SiteState, load, open_cleaned,
 };
 use crate::signals::Signals;
 
@@ -39,7 +39,6 @@ struct Command<'a> {
     sources: Sources,
     scale: Option<BucketScale>,
     /// Of its processes' objects.
-    plans: Plans,
     processes: BTreeMap<i32, (Controlled, LoaderWatcher)>,
     /// Rows of processes that have ended.
     rows: Vec<ProbeRow>,
@@ -57,7 +56,6 @@ pub fn run(settings: &ProbeSettings, live: &mut dyn FnMut(&[ProbeRow], f64)) -> 
         choice: Choice::parse(&settings.patterns)?,
         sources: Sources::default(),
         scale: None,
-        plans: Plans::default(),
         processes: BTreeMap::new(),
         rows: Vec::new(),
         outcome: ProbeOutcome::default(),
@@ -240,7 +238,7 @@ impl Command<'_> {
         let pid = target.pid();
         let program = program_of(target.task());
         let mut session = ProbeSession::begin(target, &find_beside(PROBE_AGENT_FILE)?)?;
-        session.share_plans(&self.plans);
+        session.share_plans(&self.sources.plans);
         if matches!(self.settings.target, ProbeTarget::Launch { follow: false, .. }) {
             session.leave_children_alone()?;
         }

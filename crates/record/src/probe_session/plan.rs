@@ -1,7 +1,8 @@
 //! Planning the sites of a loaded object.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
 use std::rc::Rc;
 
@@ -19,8 +20,29 @@ pub fn plan(object: &LoadedObject, wanted: &(dyn Fn(&Function) -> bool + Send + 
 pub enum Purpose {
     /// Probes that the others need.
     Services,
+    /// Of these, the unwinders.
+    Unwinders,
+    /// Of these, the unwinders and the loader's event function.
+    UnwindersAndLoader,
+    /// Of these, the functions by which a program confines itself.
+    Confinement,
+    /// Of these, the loader's event function.
+    LoaderEvent,
     /// Functions that a measurement wants, by name and component.
     Measured,
+    /// None: which functions there are.
+    Listed,
+    /// Those at certain addresses, by a hash of them: see [`Purpose::chosen`].
+    Chosen(u64),
+}
+
+impl Purpose {
+    /// Of the functions at these addresses of an object.
+    pub fn chosen(addresses: &BTreeSet<u64>) -> Self {
+        let mut hasher = DefaultHasher::new();
+        addresses.hash(&mut hasher);
+        Self::Chosen(hasher.finish())
+    }
 }
 
 /// What a plan is for, path and build-id of the object.

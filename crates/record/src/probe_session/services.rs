@@ -33,7 +33,7 @@ impl ProbeSession {
     /// # Errors
     /// If the process ends.
     pub fn install_service_probes(&mut self, objects: Range<usize>) -> Result<(), AttachError> {
-        self.install_services(objects, &|_, function| {
+        self.install_services(Purpose::UnwindersAndLoader, objects, &|function| {
             function.symbol == LOADER_EVENT || unwind::UNWINDERS.contains(&&*function.symbol)
         })
     }
@@ -56,7 +56,7 @@ impl ProbeSession {
     /// # Errors
     /// If the process ends.
     pub fn install_unwinder_probes(&mut self, objects: Range<usize>) -> Result<(), AttachError> {
-        self.install_services(objects, &|_, function| unwind::UNWINDERS.contains(&&*function.symbol))
+        self.install_services(Purpose::Unwinders, objects, &|function| unwind::UNWINDERS.contains(&&*function.symbol))
     }
 
     /// Code of the unwinders that have their probes: who is inside one is past its entry.
@@ -101,9 +101,13 @@ impl ProbeSession {
         but: &(dyn Fn(&LoadedObject, &Function) -> bool + Send + Sync),
     ) -> Result<(), AttachError> {
         self.note_confinement();
-        self.install_services(objects, &|object, function| {
-            (function.symbol == PRCTL || function.symbol == SYSCALL) && !but(object, function)
-        })
+        let wanted = |_: &LoadedObject, function: &Function| function.symbol == PRCTL || function.symbol == SYSCALL;
+        let mut prepared = self.prepare_for(Some(Purpose::Confinement), objects, &wanted)?;
+        prepared.sites.retain(|&id| {
+            let site = &self.sites[id as usize];
+            !but(&self.objects[site.object], &site.function)
+        });
+        self.switch_services_on(&prepared.sites)
     }
 
     /// That on the loader's event function alone.
@@ -116,17 +120,21 @@ impl ProbeSession {
             name.starts_with("ld-") || name.starts_with("ld.so") || name.starts_with("ld64")
         };
         match self.objects.iter().position(|object| !object.code.is_empty() && is_loader(object)) {
-            Some(loader) => self.install_services(loader..loader + 1, &|_, function| function.symbol == LOADER_EVENT),
+            Some(loader) => {
+                let wanted = |function: &Function| function.symbol == LOADER_EVENT;
+                self.install_services(Purpose::LoaderEvent, loader..loader + 1, &wanted)
+            }
             None => Ok(()),
         }
     }
 
     fn install_services(
         &mut self,
+        purpose: Purpose,
         objects: Range<usize>,
-        wanted: &(dyn Fn(&LoadedObject, &Function) -> bool + Send + Sync),
+        wanted: &(dyn Fn(&Function) -> bool + Send + Sync),
     ) -> Result<(), AttachError> {
-        let prepared = self.prepare(objects, wanted)?;
+        let prepared = self.prepare_for(Some(purpose), objects, &|_, function| wanted(function))?;
         self.switch_services_on(&prepared.sites)
     }
 

@@ -11,7 +11,7 @@ use super::super::{CutError, CutQuery, CutScope};
 use super::by_stack::by_stack;
 use super::{Disassembly, StateTimes};
 use crate::Names;
-use crate::matching::Pattern;
+use crate::matching::{Pattern, short_name};
 
 /// One line.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -59,7 +59,12 @@ fn chosen(functions: &BTreeSet<FunctionName>, wanted: &str) -> Result<FunctionNa
         _ if functions.contains(wanted) => Ok(wanted.to_owned()),
         [one] => Ok(one.clone()),
         [] => {
-            let score = |name: &str| strsim::jaro_winkler(wanted, name);
+            // Of `N::C<T>::f[abi:cxx11](int)` people know `f`.
+            let score = |name: &str| {
+                let last = short_name(name);
+                let contains = if last.contains(short_name(wanted)) { 1.0 } else { 0.0 };
+                contains + strsim::jaro_winkler(wanted, name).max(strsim::jaro_winkler(wanted, last))
+            };
             let mut near: Vec<&FunctionName> = functions.iter().collect();
             near.sort_by(|a, b| score(b).total_cmp(&score(a)));
             Err(fail(near))

@@ -176,9 +176,16 @@ impl<'a> Causes<'a> {
         let Some(row) = lock.code.and_then(|code| critical::prediction(self.view, code, f64::INFINITY)) else {
             return 0.0;
         };
-        let saved = row.saving_high * 100.0;
+        let saved = (row.saving_high * 100.0).min(self.beside(lock.code.unwrap_or_default()));
         let queued: i64 = lock.queued.iter().map(|(_, ns)| ns).sum();
         self.held_ns(lock).map_or(saved, |held| saved.min(self.share(held + queued)))
+    }
+
+    /// What the run is shorter by at most without what runs under `code`: the rest needs its time on the CPUs, 0–100.
+    fn beside(&self, code: &str) -> f64 {
+        let all: i64 = self.facts.profile.sched.moments.iter().map(|moment| moment.period_ns).sum();
+        let rest = (all - self.on_cpu_ns(code)) as f64 / f64::from(self.view.cpus.max(1) as u32);
+        100.0 - (rest * 100.0 / self.view.run_ns().max(1) as f64).clamp(0.0, 100.0)
     }
 
     /// What it saves that nobody waits for the lock any more, while what is done under it takes its time still, as the end of a

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use transect_analyze::{AnnotateView, LineTimes};
+use transect_analyze::{AnnotateView, LineTimes, StateTimes};
 
 use super::super::escape::escape;
 use super::super::page::Page;
@@ -36,7 +36,12 @@ pub(crate) fn annotate(page: &mut Page, view: &AnnotateView, sources: &Sources) 
             page.wrapped(2, Role::Dim, &format!("{elsewhere} are of lines only: at which instruction is not known"));
         }
     }
-    for (file, lines) in by_file(view) {
+    let without = LineTimes { file: None, line: None, self_ns: 0, total_ns: 0, states: StateTimes::default() };
+    let mut files = by_file(view);
+    if instructions.has_unplaced(view) {
+        files.entry(None).or_default().push(&without);
+    }
+    for (file, lines) in files {
         of_file(page, view, file, &lines, file.and_then(|file| sources.lines(file)), &instructions);
         if file.is_some_and(|file| sources.is_changed(file)) {
             page.wrapped(2, Role::Warning, "the file has changed since the recording: lines may be others");

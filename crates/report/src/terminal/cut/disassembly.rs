@@ -49,6 +49,13 @@ impl<'a> ByLine<'a> {
         Self { lines, total_ns: view.total_ns, named }
     }
 
+    /// Whether there are some with time under no line of the view: of a file that has lost its lines since.
+    pub(super) fn has_unplaced(&self, view: &AnnotateView) -> bool {
+        let without = (None, None);
+        let has_time = self.lines.get(&without).is_some_and(|found| found.iter().any(|at| at.total_ns > 0));
+        has_time && view.lines.iter().all(|line| (line.file.as_deref(), line.line) != without)
+    }
+
     /// What stands under a line: its instructions, where many have no time only those around such that have.
     pub(super) fn under(&self, line: &LineTimes) -> Vec<Shown<'a>> {
         let found = self.lines.get(&(line.file.as_deref(), line.line)).map_or(&[][..], Vec::as_slice);

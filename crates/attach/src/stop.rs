@@ -501,7 +501,7 @@ fn sleeping(tid: i32) -> String {
 }
 
 /// Whether the tracer is a controller, or its guard, in another process, or another thread of this one.
-fn is_another_controller(tracer: i32, name: &str) -> bool {
+pub(crate) fn is_another_controller(tracer: i32, name: &str) -> bool {
     name.starts_with("transect") || tracer.unsigned_abs() == std::process::id()
 }
 

@@ -16,7 +16,7 @@ use crate::priority::Urgent;
 use crate::process::{Status, find_thread, is_alive, is_ending, is_not_ending, runs, threads};
 use crate::ptrace;
 use crate::seccomp::{self, SECCOMP_STRICT};
-use crate::stop::{Stop, StopTimes, Which};
+use crate::stop::{Stop, StopTimes, Which, is_another_controller};
 
 /// Something that happened to a kept process while its threads were being stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub(crate) struct Event {
 const SEQUENCE_TRIES: usize = 16;
 /// How often it is looked whether a thread that is on its way out takes the process along.
 const ENDING_LOOKS: usize = 100;
-/// How often it is tried to open a process that another thread of ours has stopped.
+/// How often it is tried to open a process that another controller has stopped.
 const OPENING_TRIES: u32 = 1000;
 /// How long a thread is sought that does not end before it is held, or looked at.
 const CALLER_PATIENCE: Duration = Duration::from_secs(5);
@@ -69,8 +69,10 @@ impl Target {
         let mut tries = OPENING_TRIES;
         loop {
             match check::check(pid) {
-                // Another thread of this process has it stopped, which is as short as our own stops.
-                Err(AttachError::Traced { tracer, .. }) if tracer.unsigned_abs() == std::process::id() && tries > 0 => {
+                // Another thread of this process, or another recorder, has it stopped, which is as short as our own stops.
+                Err(AttachError::Traced { tracer, ref name, .. })
+                    if is_another_controller(tracer, name) && tries > 0 =>
+                {
                     tries -= 1;
                     std::thread::sleep(BETWEEN_STOPS);
                 }

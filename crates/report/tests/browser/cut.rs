@@ -50,7 +50,10 @@ struct Asked {
 impl Asked {
     fn of(&self, profile: &Profile) -> CutView {
         let query = CutQuery {
-            by: self.by.join(",").parse::<CutDimensions>().unwrap().0,
+            by: match self.by[..] {
+                [] => Vec::new(),
+                _ => self.by.join(",").parse::<CutDimensions>().unwrap().0,
+            },
             measure: self.measure.parse().unwrap(),
             filter: self.filter.as_deref().map(|filter| CutFilter::parse(filter).unwrap()),
             from_ns: self.from,

@@ -285,22 +285,20 @@ fn part(ticks: u64, share: f64) -> u64 {
 
 /// Where the criticality of a thread's own flow is summed.
 unsafe fn criticality_of(c: *const FlowCounters) -> *const core::sync::atomic::AtomicU64 {
-    // SAFETY: `c` is one of the counters in an extent of the thread or of a context of it.
-    unsafe {
-        let extent: *const u8 = extent_map::start_of(c.cast());
-        let slot = (c as usize - extent as usize - COUNTERS_OFFSET) / size_of::<FlowCounters>();
-        extent.add(CRITICALITY_OFFSET + slot * 8).cast()
-    }
+    // SAFETY: the array lies in the extent, with one element for each slot.
+    unsafe { place_of(c).0.add(CRITICALITY_OFFSET).cast::<core::sync::atomic::AtomicU64>().add(place_of(c).1) }
 }
 
 /// Where the calls are summed that callbacks made inside those of a thread's own flow.
 unsafe fn called_back_of(c: *const FlowCounters) -> *const CalledBack {
     // SAFETY: as in `criticality_of`.
-    unsafe {
-        let extent: *const u8 = extent_map::start_of(c.cast());
-        let slot = (c as usize - extent as usize - COUNTERS_OFFSET) / size_of::<FlowCounters>();
-        extent.add(CALLED_BACK_OFFSET).cast::<CalledBack>().add(slot)
-    }
+    unsafe { place_of(c).0.add(CALLED_BACK_OFFSET).cast::<CalledBack>().add(place_of(c).1) }
+}
+
+/// The extent that holds a thread's own counters, its own or that of a context of it, and their slot.
+fn place_of(c: *const FlowCounters) -> (*const u8, usize) {
+    let extent: *const u8 = extent_map::start_of(c.cast());
+    (extent, (c as usize - extent as usize - COUNTERS_OFFSET) / size_of::<FlowCounters>())
 }
 
 fn add(cell: &core::sync::atomic::AtomicU64, by: u64) {

@@ -23,7 +23,7 @@ const WORDS: usize = 3 + CLOBBERED.len();
 /// Which of them the thread jumps to.
 const GOES_ON: usize = WORDS - 2;
 /// Bytes of a call site, whose end is the end of a page.
-const SIZE: usize = CODE + 8 * WORDS;
+pub(crate) const SIZE: usize = CODE + 8 * WORDS;
 /// Numbers of the registers that a system call reads or changes: rax, rcx, rdx, rsi, rdi, r8 to r11.
 const CLOBBERED: [u8; 9] = [0, 1, 2, 6, 7, 8, 9, 10, 11];
 /// A register's number: bits that name it in an instruction.
@@ -37,25 +37,36 @@ impl CallSite {
     /// Finds room for one. None if no segment of code leaves any.
     pub fn find(target: &Target) -> Option<CallSite> {
         let mappings = target.mappings().ok()?;
-        let mut code: Vec<&Mapping> = mappings.iter().filter(|m| m.executable && m.readable && !m.shared).collect();
-        // The vDSO first: a library may be unloaded while its place is remembered.
-        code.sort_by_key(|mapping| (mapping.path.as_os_str() != "[vdso]", mapping.start));
         let memory = target.memory();
         let mut left_behind = None;
-        for mapping in code {
-            let Some(end) = code_end(memory, mapping, &mappings) else { continue };
-            let sites = (1..=PAGE / SIZE as u64).map(|number| CallSite(mapping.end - number * SIZE as u64));
-            for site in sites.take_while(|site| site.0 >= end) {
-                match site.look(memory) {
-                    Some(Room::Free) => return Some(site),
-                    Some(Room::LeftBehind { tid }) if left_behind.is_none() && site.was_left(target.pid(), tid) => {
-                        left_behind = Some(site);
-                    }
-                    Some(Room::LeftBehind { .. }) | None => {}
+        for site in Self::all(memory, &mappings) {
+            match site.look(memory) {
+                Some(Room::Free) => return Some(site),
+                Some(Room::LeftBehind { tid }) if left_behind.is_none() && site.was_left(target.pid(), tid) => {
+                    left_behind = Some(site);
                 }
+                Some(Room::LeftBehind { .. }) | None => {}
             }
         }
         left_behind
+    }
+
+    /// Address of [`SIZE`] bytes of executable memory that hold nothing. None if no segment of code leaves any.
+    pub fn unused(memory: &Memory, mappings: &[Mapping]) -> Option<u64> {
+        Self::all(memory, mappings).find(|site| site.look(memory) == Some(Room::Free)).map(|site| site.0)
+    }
+
+    /// Where one could be: behind the ends of segments of code.
+    fn all<'a>(memory: &'a Memory, mappings: &'a [Mapping]) -> impl Iterator<Item = CallSite> + 'a {
+        let mut code: Vec<&Mapping> = mappings.iter().filter(|m| m.executable && m.readable && !m.shared).collect();
+        // The vDSO first: a library may be unloaded while its place is remembered.
+        code.sort_by_key(|mapping| (mapping.path.as_os_str() != "[vdso]", mapping.start));
+        code.into_iter().filter_map(move |m| code_end(memory, m, mappings).map(|end| (m.end, end))).flat_map(
+            |(page_end, code_end)| {
+                let sites = (1..=PAGE / SIZE as u64).map(move |number| CallSite(page_end - number * SIZE as u64));
+                sites.take_while(move |site| site.0 >= code_end)
+            },
+        )
     }
 
     /// What is there. None: something of others.

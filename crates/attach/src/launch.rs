@@ -5,15 +5,16 @@
 //! the entry point is reached:
 //!
 //! 1. At the exec event the thread is let run to the exit of `execve`. A static program stands at its entry already.
-//! 2. Else a breakpoint (`CC`) is put at the entry point (`AT_ENTRY`) and taken away when it is met. If SIGTRAP is
-//!    blocked or ignored (masks are inherited through exec), the kernel would change that to deliver it; then the
-//!    bytes of `syscall` are put there instead, and the loader is run from system call to system call.
+//! 2. Else its loader is led to a [`trampoline`], which is taken away when it is met. If the trampoline's signal is blocked
+//!    (masks are inherited through exec), the loader is run from system call to system call.
+//! 3. If we are killed meanwhile, the program goes on by itself.
 //!
 //! Between events nothing is held; signals are passed on as they come, stops by job control are stops.
 
 mod child;
 mod entry;
 pub(crate) mod tracer;
+mod trampoline;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -340,14 +341,14 @@ impl Launch {
         }
     }
 
-    /// Notes a process; a fork's child has a copy of a text in which our breakpoint may stand.
+    /// Notes a process; a fork's child has a copy of a memory in which our trampoline may stand.
     fn known(&mut self, pid: i32, parent: i32) {
         let entry = self.processes.get(&parent).and_then(|p| p.entry.clone());
         self.processes.entry(pid).or_insert_with(|| Process { entry: entry.map(Entry::inherited) });
     }
 
     fn signal(&mut self, tid: i32, signal: i32) {
-        if signal != libc::SIGTRAP || !self.at_entry(tid, Entry::breakpoint) {
+        if signal != trampoline::SIGNAL || !self.at_entry(tid, Entry::signal) {
             self.run(tid, signal);
         }
     }
@@ -372,7 +373,7 @@ impl Launch {
                 let copy = entry.is_inherited();
                 self.processes.insert(pid, Process::default());
                 match Target::open(pid) {
-                    // A fork's child that ran into its parent's breakpoint is no new image.
+                    // A fork's child that ran into its parent's trampoline is no new image.
                     Ok(_) | Err(AttachError::Exited { .. }) if copy => self.run(tid, 0),
                     Ok(target) => {
                         target.keep(self.noted.clone(), Some(tid));

@@ -29,6 +29,11 @@ impl Memory {
         Ok(Memory { file, pid })
     }
 
+    /// Whose it is.
+    pub fn pid(&self) -> i32 {
+        self.pid
+    }
+
     /// Fills `bytes` from `address` on.
     ///
     /// # Errors

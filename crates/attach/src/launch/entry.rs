@@ -2,27 +2,26 @@
 
 use std::fs;
 
+use super::trampoline::{self, AT_ENTRY, Trampoline};
 use crate::error::AttachError;
 use crate::memory::Memory;
 use crate::process::Status;
 use crate::ptrace;
 
-const AT_ENTRY: u64 = 9;
-const BREAKPOINT: [u8; 1] = [0xcc];
-const SYSTEM_CALL: [u8; 2] = [0x0f, 0x05];
-/// Not a system call: skips the one that is about to be made.
+/// Not in a system call: nothing to restart.
 const NO_CALL: u64 = u64::MAX;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 enum Stage {
     /// `execve` has not returned yet.
     Exec,
-    /// `CC` stands at the entry point.
-    Breakpoint,
-    /// `0F 05` stands at the entry point.
-    SystemCall,
-    /// That system call has been entered.
-    InSystemCall,
+    /// The loader runs, and goes to the trampoline.
+    Loader {
+        trampoline: Trampoline,
+        /// From system call to system call, of which the trampoline's first is seen: its signal is blocked, or a filter of system
+        /// calls may not let it through.
+        stepping: bool,
+    },
 }
 
 /// Where a new image is on its way.
@@ -30,7 +29,6 @@ enum Stage {
 pub struct Entry {
     address: u64,
     stage: Stage,
-    original: [u8; 2],
     /// The way of a parent at the time of a fork.
     inherited: bool,
 }
@@ -56,7 +54,7 @@ impl Entry {
         let address = auxiliary.chunks_exact(16).find(|pair| word(&pair[..8]) == AT_ENTRY).map(|pair| word(&pair[8..]));
         match address {
             Some(address) if registers.cs == crate::target::USER_CODE_64 => {
-                Ok(Entry { address, stage: Stage::Exec, original: [0; 2], inherited: false })
+                Ok(Entry { address, stage: Stage::Exec, inherited: false })
             }
             _ => Err(AttachError::ForeignMachine { pid: tid, found: "a 32-bit program".to_owned() }),
         }
@@ -73,66 +71,48 @@ impl Entry {
 
     /// True if the thread must be run from system call to system call.
     pub fn is_stepping(&self) -> bool {
-        matches!(self.stage, Stage::SystemCall | Stage::InSystemCall)
+        matches!(self.stage, Stage::Loader { stepping: true, .. })
     }
 
     /// At the entry or exit of a system call.
     pub fn system_call(&mut self, tid: i32) -> Result<Reached, AttachError> {
-        let mut registers = ptrace::registers(tid).map_err(AttachError::system(tid, "read the registers"))?;
-        match self.stage {
+        let registers = ptrace::registers(tid).map_err(AttachError::system(tid, "read the registers"))?;
+        match &self.stage {
             Stage::Exec if registers.rip == self.address => Ok(Reached::Arrived),
             Stage::Exec => {
-                self.lay_trap(tid)?;
+                let status = Status::read(tid).map_err(AttachError::system(tid, "read the status"))?;
+                let blocked = status.blocked & 1 << (trampoline::SIGNAL - 1) != 0;
+                let trampoline = Trampoline::lay(tid, &Memory::open(tid)?, registers.rsp, self.address)?;
+                self.stage = Stage::Loader { trampoline, stepping: blocked || status.seccomp != 0 };
                 Ok(Reached::OnTheWay)
             }
-            Stage::Breakpoint => Ok(Reached::NotOurs),
-            Stage::SystemCall if registers.rip == self.address + 2 => {
-                self.take_trap(tid)?;
-                registers.orig_rax = NO_CALL;
-                let skipped = ptrace::set_registers(tid, &registers);
-                skipped.map_err(AttachError::system(tid, "write the registers"))?;
-                self.stage = Stage::InSystemCall;
-                Ok(Reached::OnTheWay)
+            // At its entry rax is an error, at its exit the thread's number.
+            Stage::Loader { trampoline, .. } if trampoline.is_behind_call(registers.rip) => {
+                if (registers.rax as i64) < 0 {
+                    return Ok(Reached::OnTheWay);
+                }
+                self.arrive(tid)
             }
-            Stage::SystemCall => Ok(Reached::OnTheWay),
-            Stage::InSystemCall => self.arrive(tid),
+            Stage::Loader { stepping: true, .. } => Ok(Reached::OnTheWay),
+            Stage::Loader { .. } => Ok(Reached::NotOurs),
         }
     }
 
-    /// At the delivery of a SIGTRAP.
-    pub fn breakpoint(&mut self, tid: i32) -> Result<Reached, AttachError> {
+    /// At the delivery of [`trampoline::SIGNAL`].
+    pub fn signal(&mut self, tid: i32) -> Result<Reached, AttachError> {
+        let Stage::Loader { trampoline, .. } = &self.stage else { return Ok(Reached::NotOurs) };
         let registers = ptrace::registers(tid).map_err(AttachError::system(tid, "read the registers"))?;
-        if self.stage != Stage::Breakpoint || registers.rip != self.address + 1 {
-            return Ok(Reached::NotOurs);
-        }
-        self.take_trap(tid)?;
-        self.arrive(tid)
+        if trampoline.is_behind_signal(registers.rip) { self.arrive(tid) } else { Ok(Reached::NotOurs) }
     }
 
     fn arrive(&mut self, tid: i32) -> Result<Reached, AttachError> {
+        if let Stage::Loader { trampoline, .. } = &self.stage {
+            trampoline.clear(&Memory::open(tid)?)?;
+        }
         let mut registers = ptrace::registers(tid).map_err(AttachError::system(tid, "read the registers"))?;
         registers.rip = self.address;
         registers.orig_rax = NO_CALL;
         ptrace::set_registers(tid, &registers).map_err(AttachError::system(tid, "write the registers"))?;
         Ok(Reached::Arrived)
-    }
-
-    fn lay_trap(&mut self, tid: i32) -> Result<(), AttachError> {
-        let status = Status::read(tid).map_err(AttachError::system(tid, "read the status"))?;
-        let memory = Memory::open(tid)?;
-        memory.read(self.address, &mut self.original)?;
-        let trap = 1 << (libc::SIGTRAP - 1);
-        if (status.blocked | status.ignored) & trap == 0 {
-            self.stage = Stage::Breakpoint;
-            memory.write(self.address, &BREAKPOINT)
-        } else {
-            self.stage = Stage::SystemCall;
-            memory.write(self.address, &SYSTEM_CALL)
-        }
-    }
-
-    fn take_trap(&self, tid: i32) -> Result<(), AttachError> {
-        let length = if self.stage == Stage::Breakpoint { BREAKPOINT.len() } else { SYSTEM_CALL.len() };
-        Memory::open(tid)?.write(self.address, &self.original[..length])
     }
 }

@@ -136,6 +136,16 @@ fn forks_before_the_entry_point() {
         let command = ["env", "EARLY_FORK=1", program, "status", "0"];
         assert_eq!(run(&command, follow).0.code(), Some(0));
     }
+    let preload = format!("LD_PRELOAD={}", early());
+    for follow in [false, true] {
+        let command = ["env", &preload, "LOADER_FORKS=1", program, "status", "7"];
+        assert_eq!(run(&command, follow).0.code(), Some(7));
+    }
+}
+
+/// A library that slows the loader down.
+fn early() -> String {
+    compile("early", &["-shared", "-fPIC"]).to_str().unwrap().to_owned()
 }
 
 #[test]
@@ -172,4 +182,44 @@ fn a_process_that_is_about_to_start_another_is_stopped() {
     };
     assert_eq!(status.code(), Some(200), "each child has ended with its status");
     assert!(stops > 20, "{stops}");
+}
+
+const COMMAND: &str = "TRANSECT_TEST_COMMAND";
+
+/// Not a test by itself: the tracer of the next one.
+#[test]
+fn runs_a_command_that_others_give() {
+    if let Ok(command) = std::env::var(COMMAND) {
+        run(&["sh", "-c", &command], true);
+    }
+}
+
+/// Wherever a new program is on its way from exec to its entry point, it goes on by itself.
+#[test]
+fn programs_outlive_a_tracer_that_is_killed() {
+    let folder = tempfile::tempdir().unwrap();
+    for round in 0..15 {
+        let told = folder.path().join(round.to_string());
+        let told = told.to_str().unwrap();
+        let program = &variants()[round % 2];
+        let ignored = if round % 5 == 0 { "trap '' WINCH TRAP;" } else { "" };
+        let child = format!("LD_PRELOAD={} {program} status 7; echo $? >> {told}", early());
+        let command = format!("{ignored} for i in 1 2 3 4 5 6 7 8 9 10; do {child}; done");
+        let mut tracer = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "launching::runs_a_command_that_others_give"])
+            .env(COMMAND, command)
+            .spawn()
+            .unwrap();
+        std::thread::sleep(Duration::from_micros(20_000 + 7_300 * round as u64));
+        tracer.kill().unwrap();
+        tracer.wait().unwrap();
+        let read = || std::fs::read_to_string(told).unwrap_or_default();
+        let began = Instant::now();
+        // Killed early it has started nothing.
+        while read().lines().count() < 10 && (began.elapsed() < Duration::from_secs(1) || !read().is_empty()) {
+            assert!(began.elapsed() < Duration::from_secs(20), "{:?}", read());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        assert!(read().lines().all(|line| line == "7"), "round {round}: {:?}", read());
+    }
 }

@@ -4,9 +4,10 @@ use transect_bpf_collect::{SampledEvent, SchedCollector, SystemCallTotals};
 
 use crate::error::RecordError;
 
-/// Cost of a counted call, ns: two programs, and the kernel's longer way in and out. Measured with nginx, a million calls a
-/// second: 0.11 µs.
-const CALL_NS: u64 = 110;
+/// Cost of a counted call, ns: two programs, and the kernel's longer way in and out, which all processes of the machine pay.
+/// Measured: 125 in a loop of nothing but calls, 200 to 240 with 1 to 3 µs of work between two, and 150 for each call of a client
+/// that is not followed.
+const CALL_NS: u64 = 250;
 /// The threads' CPU time that counting may cost: one part of so many, and where other collectors cost time, too.
 const ALONE: u64 = 33;
 const BESIDE: u64 = 100;
@@ -83,8 +84,8 @@ mod tests {
     fn a_million_calls_a_second_are_too_many_and_a_hundred_thousand_are_not() {
         assert!(is_too_dear(&totals(200_000, 200_000_000), ALONE));
         assert!(!is_too_dear(&totals(20_000, 200_000_000), ALONE));
-        assert!(is_too_dear(&totals(20_000, 200_000_000), BESIDE));
-        assert!(!is_too_dear(&totals(10_000, 200_000_000), BESIDE));
+        assert!(is_too_dear(&totals(10_000, 200_000_000), BESIDE));
+        assert!(!is_too_dear(&totals(7_000, 200_000_000), BESIDE));
     }
 
     #[test]

@@ -30,6 +30,7 @@ use crate::process::{Status, state, threads};
 use crate::ptrace::{self, Waited};
 use crate::target::{Event, Target, finish_left};
 use entry::{Entry, Reached};
+use tracer::Tracers;
 
 /// What happened to the launched program or its descendants.
 #[derive(Debug)]
@@ -75,21 +76,41 @@ pub struct Launch {
     queue: VecDeque<LaunchEvent>,
     noted: Rc<RefCell<Vec<Event>>>,
     signals: ChildSignal,
+    tracers: Tracers,
     /// The launched process' end was told.
     over: bool,
     /// For how long threads stood while an event of theirs was looked at.
     held: Duration,
+    /// From a thread's event until we look at it, and until it runs again.
+    changes: Duration,
+    /// When [`Launch::next`] returned last, unless what it told holds its process by itself.
+    away_since: Option<Instant>,
 }
 
 /// Between two looks for news, if no signal announces them.
 const LONGEST_WAIT: Duration = Duration::from_millis(20);
-/// From a thread's event until we look at it; when we have, it runs already.
-const CHANGES: Duration = Duration::from_micros(7);
+/// How often it is measured what a thread's stop takes.
+const MEASURED_STOPS: usize = 5;
 
 #[derive(Debug, Default)]
 struct Process {
     /// On its way from exec to its entry point.
     entry: Option<Entry>,
+}
+
+/// From a thread's event to the moment at which it runs again, but for what is done with it: as long as it takes to have a thread
+/// that sleeps stop. The least of some, since others may have the CPUs.
+fn stop_ns(pid: i32) -> Duration {
+    let stop = || {
+        let began = Instant::now();
+        ptrace::interrupt(pid).ok()?;
+        let stopped = ptrace::wait(pid, true);
+        let took = began.elapsed();
+        if let Ok((_, Waited::Signal(signal))) = stopped { ptrace::go_on(pid, signal) } else { ptrace::go_on(pid, 0) }
+            .ok()?;
+        Some(took)
+    };
+    (0..MEASURED_STOPS).map_while(|_| stop()).min().unwrap_or_default()
 }
 
 impl Launch {
@@ -134,6 +155,7 @@ impl Launch {
             started.abandon();
             return Err(error);
         }
+        let changes = stop_ns(pid);
         started.let_go()?;
         let processes = BTreeMap::from([(pid, Process::default())]);
         Ok(Launch {
@@ -143,8 +165,11 @@ impl Launch {
             queue: VecDeque::new(),
             noted: Rc::default(),
             signals,
+            tracers: Tracers::default(),
             over: false,
             held: Duration::ZERO,
+            changes,
+            away_since: None,
         })
     }
 
@@ -153,8 +178,8 @@ impl Launch {
         self.pid
     }
 
-    /// For how long threads have stood, about, because they were traced: at signals, births, programs' starts and ends. Not
-    /// while they stand at an entry point.
+    /// For how long threads have stood, about, because they were traced: at signals, births, programs' starts and ends, and while
+    /// whoever calls [`Launch::next`] did other things. Not while they stand at an entry point.
     pub fn held(&self) -> Duration {
         self.held
     }
@@ -181,6 +206,14 @@ impl Launch {
     /// # Errors
     /// If the kernel refuses what it should not.
     pub fn next(&mut self, timeout: Option<Duration>) -> Result<LaunchEvent, AttachError> {
+        let event = self.wait(timeout);
+        self.away_since = (!matches!(event, Ok(LaunchEvent::Image(_)))).then(Instant::now);
+        event
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>) -> Result<LaunchEvent, AttachError> {
+        // A thread whose event is there already has waited for us about as long.
+        let mut away = self.away_since.map(|since| since.elapsed()).unwrap_or_default();
         let deadline = timeout.map(|timeout| Instant::now() + timeout);
         let mut woken = false;
         loop {
@@ -198,12 +231,13 @@ impl Launch {
                     if left == Some(Duration::ZERO) || woken && left.is_some() {
                         return Ok(LaunchEvent::Nothing);
                     }
+                    away = Duration::ZERO;
                     woken = self.signals.wait(left.unwrap_or(LONGEST_WAIT).min(LONGEST_WAIT));
                 }
                 Ok((tid, waited)) => {
                     let began = Instant::now();
                     self.handle(tid, waited);
-                    self.held += began.elapsed() + CHANGES;
+                    self.held += began.elapsed() + self.changes + std::mem::take(&mut away);
                 }
                 // Killed while something of it was waited for, which heard of that first.
                 Err(error) if error.raw_os_error() == Some(libc::ECHILD) && self.ended_unheard() => {}
@@ -252,7 +286,7 @@ impl Launch {
     pub fn go_on(&mut self, target: &Target) -> Result<(), AttachError> {
         let pid = target.pid();
         let resting = target.wake();
-        if self.follow && !tracer::traces(pid) {
+        if self.follow && !self.tracers.traces(pid) {
             for tid in resting {
                 let _ = ptrace::go_on(tid, 0);
             }
@@ -314,8 +348,10 @@ impl Launch {
             }
             libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK | libc::PTRACE_EVENT_CLONE => {
                 let (child, at) = (message as i32, Instant::now());
-                let parent = Status::read(tid).map_or(tid, |s| s.process);
-                let is_process = Status::read(child).is_ok_and(|s| s.process == child);
+                let parent = self.process_of(tid);
+                // Only a clone may make a thread.
+                let is_process = event != libc::PTRACE_EVENT_CLONE
+                    || Status::read(child).is_ok_and(|status| status.process == child);
                 if is_process {
                     self.known(child, parent);
                     if event != libc::PTRACE_EVENT_VFORK {
@@ -361,7 +397,7 @@ impl Launch {
 
     /// Asks the way to the entry point what a stop means; true if it was part of the way.
     fn at_entry(&mut self, tid: i32, judge: fn(&mut Entry, i32) -> Result<Reached, AttachError>) -> bool {
-        let pid = Status::read(tid).map_or(tid, |s| s.process);
+        let pid = self.process_of(tid);
         let Some(entry) = self.processes.get_mut(&pid).and_then(|p| p.entry.as_mut()) else { return false };
         match judge(entry, tid) {
             Ok(Reached::NotOurs) => false,
@@ -393,9 +429,14 @@ impl Launch {
         }
     }
 
+    /// The process of a thread; asks the kernel only where it is not the first one.
+    fn process_of(&self, tid: i32) -> i32 {
+        if self.processes.contains_key(&tid) { tid } else { Status::read(tid).map_or(tid, |status| status.process) }
+    }
+
     /// Lets a thread go on, from system call to system call where the way to the entry point needs that.
     fn run(&self, tid: i32, signal: i32) {
-        let pid = Status::read(tid).map_or(tid, |s| s.process);
+        let pid = self.process_of(tid);
         let stepping = self.processes.get(&pid).and_then(|p| p.entry.as_ref()).is_some_and(Entry::is_stepping);
         let _ = if stepping { ptrace::go_to_system_call(tid, signal) } else { ptrace::go_on(tid, signal) };
     }

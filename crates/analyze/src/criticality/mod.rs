@@ -25,6 +25,7 @@ mod place_wait;
 mod requests;
 mod root;
 mod runtime_library;
+mod script;
 mod shared_gain;
 mod short_lived;
 mod spin;

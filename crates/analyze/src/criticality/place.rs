@@ -14,6 +14,7 @@ use super::meanwhile::Idle;
 use super::part::{Parts, frame_of};
 use super::place_wait::{PlaceWait, Waited, waits};
 use super::requests::answering;
+use super::script;
 use super::short_lived::ShortLived;
 use super::tally::Tally;
 use super::unplaced::{self, Unplaced};
@@ -66,6 +67,9 @@ pub struct PlaceRow {
     pub leaf: Option<Leaf>,
     /// Functions of the program above it on most of its time's stacks, root first.
     pub callers: Vec<String>,
+    /// The innermost of these that a runtime has made or interprets from a script of the program's, as `name at file:line`; empty if
+    /// there is none.
+    pub script: String,
     /// Thread groups, by `ns`, longest first.
     pub groups: Vec<(String, i64)>,
     /// Threads.
@@ -455,15 +459,16 @@ fn row(source: &Source<'_>, short_lived: &ShortLived, place: FunctionId, chain: 
         })
         .collect();
     callees.sort_by(|a, b| (Reverse(a.ns), &a.function).cmp(&(Reverse(b.ns), &b.function)));
-    let callers = sum.paths.most().map_or_else(Vec::new, |path| {
+    let above: Vec<FunctionId> = sum.paths.most().map_or_else(Vec::new, |path| {
         let path = &paths.paths[path as usize];
         let at = path.functions.iter().take(path.place + 1).rposition(|&function| function == place);
-        path.functions[..at.unwrap_or(path.place)]
-            .iter()
-            .filter(|&&id| !paths.is_runtime_function(id))
-            .map(|&id| paths.functions[id as usize].name.clone())
-            .collect()
+        let outer = path.functions[..at.unwrap_or(path.place)].iter().copied();
+        outer.filter(|&id| !paths.is_runtime_function(id)).collect()
     });
+    let script = Some(&whole.component)
+        .filter(|component| !component.is_empty())
+        .and_then(|_| script::innermost(source, &above));
+    let callers = above.iter().map(|&id| paths.functions[id as usize].name.clone()).collect();
     let calling_component = sum.paths.most().and_then(|path| {
         let path = &paths.paths[path as usize];
         let mut outer = path.functions[..path.place].iter().rev().map(|&id| &paths.functions[id as usize].component);
@@ -496,6 +501,7 @@ fn row(source: &Source<'_>, short_lived: &ShortLived, place: FunctionId, chain: 
         callees,
         leaf,
         callers,
+        script: script.unwrap_or_default(),
         groups,
         threads: sum.tasks.len(),
         processes: sum

@@ -5,6 +5,8 @@
 //! (`AT_ENTRY`), where the trampoline's is written. If the tracer dies before the thread comes there, the signal is
 //! ignored and the program begins, which a breakpoint would not let it.
 
+use std::collections::VecDeque;
+
 use crate::address_space::Mapping;
 use crate::call_site::{CallSite, SIZE};
 use crate::error::AttachError;
@@ -14,8 +16,6 @@ use crate::memory::Memory;
 pub const SIGNAL: i32 = libc::SIGWINCH;
 /// A key of the auxiliary vector: the program's entry point.
 pub const AT_ENTRY: u64 = 9;
-/// Bytes of one entry of the auxiliary vector: key and value.
-const PAIR: u64 = 16;
 /// Where the thread stands behind its first system call, and behind the signal.
 const BEHIND_CALL: usize = 7;
 const BEHIND_SIGNAL: usize = 21;
@@ -82,18 +82,40 @@ fn code(entry: u64) -> [u8; SIZE] {
 
 /// Address of a value of the auxiliary vector, which lies on the stack of a new program behind its arguments and environment.
 fn auxiliary_value(memory: &Memory, stack: u64, key: u64) -> Result<u64, AttachError> {
-    let mut at = stack + 8 * (memory.read_u64(stack)? + 2);
-    while memory.read_u64(at)? != 0 {
-        at += 8;
-    }
-    at += 8;
+    let mut words = Words { memory, at: stack, read: VecDeque::new() };
+    let arguments = words.next()?;
+    words.at += 8 * (arguments + 1);
+    words.read.clear();
+    while words.next()? != 0 {}
     loop {
-        match memory.read_u64(at)? {
-            found if found == key => return Ok(at + 8),
+        match words.next()? {
+            found if found == key => return Ok(words.at),
             // The end, which the kernel writes behind a program's entry point.
             0 => return Err(AttachError::Exited { pid: memory.pid() }),
-            _ => at += PAIR,
+            _ => words.next()?,
+        };
+    }
+}
+
+/// Words of a stack, one after the other.
+struct Words<'m> {
+    memory: &'m Memory,
+    /// Address of the next one.
+    at: u64,
+    /// Those that were read ahead.
+    read: VecDeque<u64>,
+}
+
+impl Words<'_> {
+    fn next(&mut self) -> Result<u64, AttachError> {
+        if self.read.is_empty() {
+            let mut bytes = [0; 1024];
+            let length = self.memory.read_some(self.at, &mut bytes);
+            self.read.extend(bytes[..length].as_chunks().0.iter().map(|&word| u64::from_le_bytes(word)));
         }
+        let word = self.read.pop_front().ok_or(AttachError::Exited { pid: self.memory.pid() })?;
+        self.at += 8;
+        Ok(word)
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeValLike;
 use transect_profile_model::{
     Clock as ClockFacts, Component, ComponentId, Latency, LatencySession, Loss, LossKind, Meta, Overhead, Process,
     ProcessId, Profile,
@@ -30,6 +32,18 @@ pub struct Facts<'a> {
     pub status: Option<i32>,
     /// For how long launched programs were held at their start: the first, and all others, ns.
     pub held_ns: [u64; 2],
+    /// What is in these and in the stops of the processes, ns.
+    pub counted_stops_ns: u64,
+}
+
+/// Part of the wall time that programs which have ended need for their CPU time, on all CPUs.
+fn least_own_share(wall_ns: i64) -> f64 {
+    let used = getrusage(UsageWho::RUSAGE_CHILDREN).map_or(0, |usage| {
+        let total = usage.user_time() + usage.system_time();
+        total.num_nanoseconds()
+    });
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    (used as f64 / cpus as f64 / wall_ns.max(1) as f64).clamp(0.0, 1.0)
 }
 
 /// Builds the profile.
@@ -59,8 +73,11 @@ pub fn assemble(facts: Facts<'_>) -> Profile {
     let overhead_ticks = session.samples as f64 * facts.reading.call.cost_ticks;
     // Whoever waits for a program waits until it has its probes.
     let loading_ns: u64 = facts.finished.iter().map(|finished| finished.loading_ns).sum();
-    let held_ns = (facts.held_ns[1] + loading_ns) as f64 + session.total_stop_ns as f64;
-    let recurring = (overhead_ticks / rate + held_ns) / wall_ns.max(1) as f64 + session.toggling_share;
+    let stops_ns = (session.total_stop_ns.cast_unsigned()).saturating_sub(facts.counted_stops_ns);
+    let held_ns = (facts.held_ns[1] + loading_ns + stops_ns) as f64;
+    let cost = (overhead_ticks / rate + held_ns) / wall_ns.max(1) as f64 + session.toggling_share;
+    // What was held beside what ran is no loss: the program takes at least what its CPU time takes.
+    let recurring = cost.min(1.0 - least_own_share(wall_ns));
     let mut overhead = Overhead { start_ns: facts.held_ns[0] as i64, ..Overhead::default() };
     overhead.over(wall_ns, recurring);
     tables.loss.extend(facts.left_out.iter().cloned());

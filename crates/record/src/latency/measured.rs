@@ -317,6 +317,11 @@ impl Measured {
         }
     }
 
+    /// For how long its threads were stopped so far, ns.
+    pub fn stop_ns(&self) -> u64 {
+        self.session.stop_times().total_ns
+    }
+
     /// A process has ended or has become another program; true if it was the last that uses the probes.
     pub fn leave(&mut self, pid: i32) -> bool {
         if self.pids.remove(&pid) {

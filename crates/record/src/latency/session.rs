@@ -70,6 +70,8 @@ pub(super) struct Measurement<'a> {
     pub guarded: bool,
     /// For how long programs that were launched were held until they had their probes: the first, and those that it started, ns.
     held_ns: [u64; 2],
+    /// Of these the parts that are among the stops of the measured processes, too, ns.
+    counted_stops_ns: u64,
     /// For how long threads stood because they were traced.
     traced: Duration,
 }
@@ -127,6 +129,7 @@ impl<'a> Measurement<'a> {
             ended_before: false,
             guarded: true,
             held_ns: [0; 2],
+            counted_stops_ns: 0,
             traced: Duration::ZERO,
         })
     }
@@ -281,7 +284,10 @@ impl<'a> Measurement<'a> {
             guard.follow(&event);
             match event {
                 LaunchEvent::Nothing => {}
-                LaunchEvent::Image(target) => self.image(&mut launch, target)?,
+                LaunchEvent::Image(target) => {
+                    let which = usize::from(self.held_ns[0] > 0);
+                    self.held_ns[which] += self.image(&mut launch, target)?.as_nanos() as u64;
+                }
                 LaunchEvent::Forked { parent, child, .. } => {
                     if let Some(process) = self.processes.iter_mut().find(|p| p.pids.contains(&parent)) {
                         process.pids.insert(child);
@@ -310,15 +316,16 @@ impl<'a> Measurement<'a> {
         Ok(shell_status(status))
     }
 
-    /// A new program stands at its entry point.
-    fn image(&mut self, launch: &mut Launch, target: Target) -> Result<(), RecordError> {
-        let pid = target.pid();
+    /// A new program stands at its entry point; gives for how long it stood.
+    fn image(&mut self, launch: &mut Launch, target: Target) -> Result<Duration, RecordError> {
+        let (pid, mut stands) = (target.pid(), Instant::now());
         // Who is held is not run meanwhile: the first one's time goes on when it is let go.
         let ran = (self.held_ns[0] == 0).then(|| Duration::from_nanos(self.clock.elapsed_ns().cast_unsigned()));
         self.leave(pid);
         let program = std::fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
         if !self.short_lived.is_worth(&program) {
-            return Ok(launch.go_on(&target)?);
+            launch.go_on(&target)?;
+            return Ok(stands.elapsed());
         }
         let keeper = target.share()?;
         // The launch waits for SIGCHLD, which this thread has blocked; the loader's events must end the same wait.
@@ -332,12 +339,11 @@ impl<'a> Measurement<'a> {
             launch.go_on(&keeper)?;
             // Who ends sooner has no hot functions.
             self.wanted.hot = Some(super::hot::sample(&target, Duration::from_secs(1))?);
+            stands = Instant::now();
         }
-        let (held, which) = (Instant::now(), usize::from(self.held_ns[0] > 0));
+        let held = Instant::now();
         let measured = self.measure(target, None, wake);
-        let held = held.elapsed();
-        self.held_ns[which] += held.as_nanos() as u64;
-        self.short_lived.begin(pid, program, held);
+        self.short_lived.begin(pid, program, held.elapsed());
         match measured {
             Ok(()) => {}
             Err(RecordError::Attach(error)) if error.is_gone() => {}
@@ -353,7 +359,9 @@ impl<'a> Measurement<'a> {
             ran.into_iter().for_each(|ran| self.begin_time(ran));
             launch.go_on(&keeper)?;
         }
-        Ok(())
+        let stops = self.processes.last().filter(|process| process.pids.contains(&pid) && !runs);
+        self.counted_stops_ns += stops.map_or(0, Measured::stop_ns);
+        Ok(stands.elapsed())
     }
 
     /// Begins to measure one process.
@@ -474,6 +482,7 @@ impl<'a> Measurement<'a> {
             slices: &self.slices,
             status,
             held_ns: [self.held_ns[0], self.held_ns[1] + self.traced.as_nanos() as u64],
+            counted_stops_ns: self.counted_stops_ns,
         })
     }
 }

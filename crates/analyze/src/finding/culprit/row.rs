@@ -198,6 +198,13 @@ impl<'a> Causes<'a> {
         let mut callers: Vec<String> = place.callers.iter().rev().map(|name| brief(name)).collect();
         callers.dedup();
         callers.truncate(2);
+        // By the runtime's functions alone nobody finds the line of the script.
+        if let Some((script, _)) = place.script.split_once(" at ") {
+            match callers.iter_mut().find(|caller| *caller == script) {
+                Some(caller) => caller.clone_from(&place.script),
+                None => callers.push(format!("… ← {}", place.script)),
+            }
+        }
         if !callers.is_empty() {
             evidence.push(format!("called by {}", callers.join(" ← ")));
         }

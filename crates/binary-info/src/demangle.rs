@@ -41,6 +41,11 @@ pub fn without_suffix(raw: &str) -> &str {
     raw.get(..cut.unwrap_or(raw.len())).filter(|name| !name.is_empty()).unwrap_or(raw)
 }
 
+/// The name of a function without a name that begins there, as ELF files number addresses.
+pub fn unnamed_function(start: u64) -> String {
+    format!("sub_{start:x}")
+}
+
 /// What a C++ name begins with, where the demangler does not know all of its grammar (concepts, lambdas in template
 /// arguments): `std::__invoke_impl<…>`. Itanium C++ ABI, 5.1.2.
 fn outline(raw: &str) -> Option<String> {

@@ -2,6 +2,7 @@ use object::LittleEndian as LE;
 use object::elf::{self, Sym64};
 use object::read::elf::SymbolTable as ElfSymbolTable;
 
+use crate::demangle::unnamed_function;
 use crate::dynamic::text;
 use crate::object_file::within_memory;
 use crate::{GoTable, Object};
@@ -92,7 +93,7 @@ fn push_described(object: &Object, found: &mut Vec<FunctionSymbol>) {
         let linkage = tables.iter().any(|table| table.contains(&range.start));
         if !covered && size > 0 && !linkage && object.linkage_entry(range.start).is_none() {
             found.push(FunctionSymbol {
-                name: format!("sub_{:x}", range.start),
+                name: unnamed_function(range.start),
                 vaddr: range.start,
                 size,
                 local: true,

@@ -48,7 +48,7 @@ pub use cache::PlanCache;
 pub use cache_folder::CacheFolder;
 pub use debug_file::{debug_file_in, debug_file_of};
 pub use debuginfod::{Fetched, fetch_debug_file};
-pub use demangle::{demangle, readable_name, without_suffix};
+pub use demangle::{demangle, readable_name, unnamed_function, without_suffix};
 pub use disassembly::{Disassembled, Disassembler, Syntax};
 pub use dynamic::{DynamicSymbol, LibcKind};
 pub use error::BinaryError;

@@ -147,6 +147,31 @@ static __always_inline bool is_own_call(const struct pt_regs *registers)
 	return registers->r15 == own_call_mark;
 }
 
+/* Calls that were met on this CPU, timed or not: all processes of the machine pay for them. */
+struct system_call_entries {
+	__u64 followed, others;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct system_call_entries);
+} system_call_entries SEC(".maps");
+
+SCHED_INLINE void meet_call(bool followed)
+{
+	__u32 zero = 0;
+	struct system_call_entries *entries = bpf_map_lookup_elem(&system_call_entries, &zero);
+
+	if (!entries)
+		return;
+	if (followed)
+		entries->followed++;
+	else
+		entries->others++;
+}
+
 SEC("tp_btf/sys_enter")
 int BPF_PROG(on_system_call, struct pt_regs *registers, long id)
 {
@@ -156,6 +181,7 @@ int BPF_PROG(on_system_call, struct pt_regs *registers, long id)
 	struct system_call_state *state;
 	struct thread_clocks now;
 
+	meet_call(slot);
 	if (!slot)
 		return 0;
 	state = system_call_state_numbered(place);

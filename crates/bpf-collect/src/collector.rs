@@ -20,7 +20,7 @@ use crate::perf_event::SampledEvent;
 use crate::sampling_period::CpuTimers;
 use crate::skeleton::SchedCriticalitySkel;
 use crate::skeleton::types::{sched_audit, sched_lost};
-use crate::system_call_time::{SystemCallCounter, SystemCallTotals};
+use crate::system_call_time::{SystemCallCounter, SystemCallEntries, SystemCallTotals};
 use crate::totals::{ApplicationTotals, OpenThread};
 use crate::unwind_table::{UnwindStatistics, UnwindTables};
 use crate::unwound_process::UnwoundProcesses;
@@ -345,6 +345,14 @@ impl<'a> SchedCollector<'a> {
     /// If the maps can't be read.
     pub fn system_call_totals(&mut self, now: u64) -> Result<SystemCallTotals, CollectError> {
         self.system_calls.totals(&self.skeleton, now)
+    }
+
+    /// Calls that were delayed so far by being counted, of whatever process.
+    ///
+    /// # Errors
+    /// If the map can't be read.
+    pub fn system_call_entries(&self) -> Result<SystemCallEntries, CollectError> {
+        self.system_calls.entries(&self.skeleton)
     }
 
     /// Threads followed so far, the ended ones included.

@@ -39,5 +39,7 @@ pub use living_task::living_task;
 pub use mapping_events::{MappingChange, MappingEvent, MappingEvents};
 pub use perf_event::{SampledEvent, interrupt_ns};
 pub use perf_record::CodeMapping;
-pub use system_call_time::{CallOfRecord, Clocks, SystemCall, SystemCallTotal, SystemCallTotals, ThreadSystemCalls};
+pub use system_call_time::{
+    CallOfRecord, Clocks, SystemCall, SystemCallEntries, SystemCallTotal, SystemCallTotals, ThreadSystemCalls,
+};
 pub use totals::{ApplicationTotals, OpenThread};

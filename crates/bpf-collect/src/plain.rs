@@ -3,7 +3,7 @@
 
 use crate::skeleton::types::{
     sched_application, sched_brief, sched_preempted, sched_sample, sched_slot, sched_task, sched_unknown_code,
-    sched_wait, system_call_state, system_call_sum,
+    sched_wait, system_call_entries, system_call_state, system_call_sum,
 };
 
 /// A C structure of integers and arrays of them.
@@ -42,6 +42,8 @@ unsafe impl Plain for crate::skeleton::types::bss {}
 unsafe impl Plain for system_call_state {}
 // SAFETY: as above.
 unsafe impl Plain for system_call_sum {}
+// SAFETY: as above.
+unsafe impl Plain for system_call_entries {}
 
 /// The value whose first bytes these are; the map that holds a program's variables ends where the last one does, without the
 /// structure's padding.

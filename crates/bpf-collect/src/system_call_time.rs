@@ -7,7 +7,9 @@ use libbpf_rs::{MapCore, MapFlags};
 use crate::bpf_link;
 use crate::error::CollectError;
 use crate::plain;
-use crate::skeleton::types::{sched_slot, sched_thread, system_call_state, system_call_sum, thread_clocks};
+use crate::skeleton::types::{
+    sched_slot, sched_thread, system_call_entries, system_call_state, system_call_sum, thread_clocks,
+};
 use crate::skeleton::{OpenSchedCriticalitySkel, SchedCriticalitySkel};
 use crate::system_call_sums::{OWN, ROW_KERNEL_FAULTS, ROW_THREAD, ROW_USER_FAULTS, Rows, Sum, gather};
 use crate::traced_program::LoadedProgram;
@@ -102,6 +104,15 @@ pub struct ThreadSystemCalls {
     pub kernel_faults: u64,
 }
 
+/// System calls that the programs have met on all CPUs, each of which they have delayed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SystemCallEntries {
+    /// Of threads that are followed.
+    pub followed: u64,
+    /// Of all others of the machine.
+    pub others: u64,
+}
+
 /// See [`crate::SchedCollector::system_call_totals`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SystemCallTotals {
@@ -190,6 +201,17 @@ impl SystemCallCounter {
             state.system_calls_request = request;
         }
         bpf_link::run_iterator(programs.tasks.as_fd()).map(drop).map_err(|why| CollectError::Read(why.into()))
+    }
+
+    pub(crate) fn entries(&self, skeleton: &SchedCriticalitySkel<'_>) -> Result<SystemCallEntries, CollectError> {
+        let found = skeleton.maps.system_call_entries.lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY);
+        let cpus = found.map_err(CollectError::Read)?.unwrap_or_default();
+        let mut sum = SystemCallEntries::default();
+        for cpu in cpus.iter().filter_map(|bytes| plain::read::<system_call_entries>(bytes)) {
+            sum.followed += cpu.followed;
+            sum.others += cpu.others;
+        }
+        Ok(sum)
     }
 
     pub(crate) fn totals(

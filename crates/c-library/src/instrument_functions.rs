@@ -175,7 +175,7 @@ fn leave(library: &mut Library, object: &LoadedObject, function: u64, return_add
     let name = discovery::open(object)
         .ok()
         .and_then(|file| file.symbol_at(vaddr).map(|symbol| symbol.name.to_owned()))
-        .unwrap_or_else(|| format!("sub_{vaddr:x}"));
+        .unwrap_or_else(|| transect_binary_info::unnamed_function(vaddr));
     let event = if exit { Event::Exit } else { Event::Entry };
     // Its address is the return address, of which enter and exit are told apart by the last bit: no site stands there.
     let id = library

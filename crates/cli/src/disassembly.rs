@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use transect_analyze::{AddressTimes, AnnotateView, Disassembly, FunctionAddress, FunctionAddresses, InstructionTimes};
-use transect_binary_info::{BinaryError, Disassembler, Object, Syntax, readable_name};
+use transect_binary_info::{BinaryError, Disassembler, Object, Syntax, readable_name, unnamed_function};
 use transect_probe_plan::{Lines, SourceFrame};
 use transect_profile_model::{Component, ComponentId, Profile};
 
@@ -169,7 +169,7 @@ impl FunctionCode<'_> {
         let name = component.path.rsplit('/').next().unwrap_or(&component.path);
         for (start, code) in codes {
             let symbol =
-                object.symbol_at(start).map_or_else(|| format!("sub_{start:x}"), |symbol| readable_name(symbol.name));
+                object.symbol_at(start).map_or_else(|| unnamed_function(start), |symbol| readable_name(symbol.name));
             let mut times = code.times.into_iter().peekable();
             for instruction in disassembler.instructions(start..code.end) {
                 let next = instruction.address.saturating_add(instruction.length.max(1));

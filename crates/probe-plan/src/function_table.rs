@@ -184,7 +184,7 @@ fn in_reach(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
 }
 
 fn unnamed(vaddr: u64) -> String {
-    format!("sub_{vaddr:x}")
+    transect_binary_info::unnamed_function(vaddr)
 }
 
 /// `foo` of `foo.cold` and `foo.cold.3`.

@@ -220,7 +220,7 @@ impl<'a> Assembler<'a> {
         let symbol = names.symbol_at(file, s.target);
         let caller = self.component_of(p, usize::from(s.caller))?;
         let callee = self.component_of(p, usize::from(s.callee?))?;
-        let api = names.demangle(without_suffix(&symbol));
+        let api = names.demangle(transect_binary_info::without_suffix(&symbol));
         let class = class_of(s.class);
         Some(Named { caller, callee, symbol, version: String::new(), api, class, dlsym: false })
     }
@@ -375,12 +375,6 @@ fn address_label(p: &extent::Process, names: &mut Names, address: u64) -> String
     }
 }
 
-/// A name without what compilers append to copies and parts of a function.
-fn without_suffix(symbol: &str) -> &str {
-    let cut = [".isra.", ".part.", ".constprop.", ".lto_priv.", ".llvm."].iter().filter_map(|s| symbol.find(s)).min();
-    &symbol[..cut.unwrap_or(symbol.len())]
-}
-
 /// Thread group: the name's stem if the thread was given a name of its own, else its start routine.
 pub fn group(name: &str, start_routine: &str, comm: &str) -> String {
     let stem =
@@ -401,9 +395,9 @@ mod tests {
     #[test]
     fn copies_and_parts_go_by_their_functions_name() {
         for raw in ["f", "f.isra.0", "f.part.3", "f.constprop.0.isra.1", "f.lto_priv.0", "f.llvm.123"] {
-            assert_eq!(without_suffix(raw), "f");
+            assert_eq!(transect_binary_info::without_suffix(raw), "f");
         }
-        assert_eq!(without_suffix("main._omp_fn.0"), "main._omp_fn.0");
+        assert_eq!(transect_binary_info::without_suffix("main._omp_fn.0"), "main._omp_fn.0");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use transect_binary_info::{Object, demangle};
+use transect_binary_info::{Object, demangle, unnamed_function};
 
 use crate::extent;
 
@@ -67,7 +67,7 @@ impl Names {
         let found = self.open(object).and_then(|file| file.symbol_at(vaddr).map(|s| s.name.to_owned()));
         found.unwrap_or_else(|| {
             self.unresolved += 1;
-            format!("sub_{vaddr:x}")
+            unnamed_function(vaddr)
         })
     }
 

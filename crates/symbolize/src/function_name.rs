@@ -1,9 +1,6 @@
 //! Functions that have no name.
 
-/// The name of a function without a name that begins there, as ELF files number addresses.
-pub(crate) fn unnamed_function(start: u64) -> String {
-    format!("sub_{start:x}")
-}
+use transect_binary_info::unnamed_function;
 
 /// Whether a function is called so for want of a name, at an address of its code.
 pub(crate) fn is_unnamed(function: &str, address: u64) -> bool {

@@ -124,8 +124,11 @@ impl ProbeSession {
             starts: 1,
             moves: padded_moves(record.address),
         };
-        let unplanned =
-            Function { name: format!("sub_{:x}", record.function), vaddr: record.function, ..Function::default() };
+        let unplanned = Function {
+            name: transect_binary_info::unnamed_function(record.function),
+            vaddr: record.function,
+            ..Function::default()
+        };
         let return_site =
             placed.as_ref().map_or(0, |p| if p.can_time { record.trampoline + p.block.return_site as u64 } else { 0 });
         let (install, restore, can_time) = match placed {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use transect_binary_info::{Object, SymbolKind, demangle, readable_name, without_suffix};
+use transect_binary_info::{Object, SymbolKind, demangle, readable_name, unnamed_function, without_suffix};
 use transect_probe_plan::Lines;
 use transect_profile_model::{Component, ComponentId, FrameId, Space, StackFrame};
 use transect_symbolize::{function_at, named_code};
@@ -419,7 +419,7 @@ impl Naming {
             |function, file, line, inlined| StackFrame { function, component, file, line, inlined, space: Space::User };
         let vaddr = module.read.object.as_ref().and_then(|object| object.vaddr(offset));
         let Some((vaddr, object)) = vaddr.zip(module.read.object.as_ref()) else {
-            let function = if path.starts_with('[') { path.clone() } else { format!("sub_{offset:x}") };
+            let function = if path.starts_with('[') { path.clone() } else { unnamed_function(offset) };
             if !path.starts_with('[') {
                 *self.unnamed.entry(path).or_default() += 1;
             }
@@ -436,7 +436,7 @@ impl Naming {
             let described = read.get_or_insert_with(|| described(object));
             let after = described.partition_point(|(start, _)| *start <= vaddr);
             let start = described[..after].last().filter(|(_, end)| vaddr < *end).map_or(vaddr, |(start, _)| *start);
-            format!("sub_{start:x}")
+            unnamed_function(start)
         });
         let unnamed = !code.named && !path.starts_with('[');
         let incomplete = !code.is_whole() && !path.starts_with('[');

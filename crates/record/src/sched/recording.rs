@@ -553,11 +553,12 @@ fn serve(
         if let Some(gatherer) = gatherer.borrow_mut().as_mut() {
             gatherer.between();
         }
-        if let Some(budget) = &mut system_calls
-            && counted.elapsed() >= COUNT_EVERY
-        {
-            counted = Instant::now();
-            budget.counted(&mut collector, monotonic_ns())?;
+        if let Some(budget) = &mut system_calls {
+            budget.look(&mut collector, monotonic_ns())?;
+            if counted.elapsed() >= COUNT_EVERY {
+                counted = Instant::now();
+                budget.counted(&mut collector, monotonic_ns())?;
+            }
         }
         if ended.is_none() && audited.elapsed() >= AUDIT_EVERY {
             audited = Instant::now();

@@ -1,13 +1,18 @@
 //! Counting system calls delays each of them a little: where calls come fast that is too much, and the counting ends.
 
-use transect_bpf_collect::{SampledEvent, SchedCollector, SystemCallTotals};
+use std::time::{Duration, Instant};
+
+use transect_bpf_collect::{SampledEvent, SchedCollector, SystemCallEntries, SystemCallTotals};
 
 use crate::error::RecordError;
 
-/// Cost of a counted call, ns: two programs, and the kernel's longer way in and out, which all processes of the machine pay.
-/// Measured: 125 in a loop of nothing but calls, 200 to 240 with 1 to 3 µs of work between two, and 150 for each call of a client
-/// that is not followed.
+/// Cost of a counted call, ns: two programs, and the kernel's longer way in and out. Measured: 125 in a loop of nothing but calls,
+/// 200 to 240 with 1 to 3 µs of work between two.
 const CALL_NS: u64 = 250;
+/// And of one of a thread that is not followed: the kernel calls the programs for all processes of the machine.
+const OTHERS_NS: u64 = 150;
+/// What calls in a burst may cost together, ns, however short it is.
+const BURST_NS: u64 = 10_000_000;
 /// The threads' CPU time that counting may cost: one part of so many, and where other collectors cost time, too.
 const ALONE: u64 = 33;
 const BESIDE: u64 = 100;
@@ -29,6 +34,7 @@ pub(super) struct SystemCallBudget {
     /// Faults are what is asked for, and counted with the calls.
     unlimited: bool,
     parts: u64,
+    began: Instant,
     ended: Option<CountedCalls>,
 }
 
@@ -36,7 +42,29 @@ impl SystemCallBudget {
     /// Nothing is counted yet. `event` is what samples are taken by; `beside`: other collectors are at work.
     pub fn new(event: SampledEvent, beside: bool) -> Self {
         let parts = if beside { BESIDE } else { ALONE };
-        Self { unlimited: event == SampledEvent::PageFaults, parts, ended: None }
+        Self { unlimited: event == SampledEvent::PageFaults, parts, began: Instant::now(), ended: None }
+    }
+
+    /// Ends the counting where calls come faster than the machine may pay for. Cheap: to be asked often.
+    ///
+    /// # Errors
+    /// As [`SystemCallBudget::counted`].
+    pub fn look(&mut self, collector: &mut SchedCollector<'_>, now: u64) -> Result<(), RecordError> {
+        if self.ended.is_none() && !self.unlimited {
+            let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+            let machine = self.began.elapsed().saturating_mul(cpus as u32);
+            if is_too_many(collector.system_call_entries()?, machine, self.parts) {
+                self.end(collector, now)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, collector: &mut SchedCollector<'_>, now: u64) -> Result<(), RecordError> {
+        let totals = collector.system_call_totals(now)?;
+        collector.count_system_calls(false)?;
+        self.ended = Some(CountedCalls { totals, until: Some(now) });
+        Ok(())
     }
 
     /// What was counted up to `now`.
@@ -48,14 +76,18 @@ impl SystemCallBudget {
             return Ok(ended.clone());
         }
         let totals = collector.system_call_totals(now)?;
-        let until = (!self.unlimited && is_too_dear(&totals, self.parts)).then_some(now);
-        let counted = CountedCalls { totals, until };
-        if until.is_some() {
-            collector.count_system_calls(false)?;
-            self.ended = Some(counted.clone());
+        if self.unlimited || !is_too_dear(&totals, self.parts) {
+            return Ok(CountedCalls { totals, until: None });
         }
-        Ok(counted)
+        self.end(collector, now)?;
+        Ok(self.ended.clone().unwrap_or_default())
     }
+}
+
+/// Whether calls, the program's and others', have cost more than one part of so many of all CPUs' time.
+fn is_too_many(entries: SystemCallEntries, machine: Duration, parts: u64) -> bool {
+    let cost = entries.followed * CALL_NS + entries.others * OTHERS_NS;
+    cost > BURST_NS + machine.as_nanos() as u64 / parts
 }
 
 fn is_too_dear(totals: &SystemCallTotals, parts: u64) -> bool {
@@ -86,6 +118,16 @@ mod tests {
         assert!(!is_too_dear(&totals(20_000, 200_000_000), ALONE));
         assert!(is_too_dear(&totals(10_000, 200_000_000), BESIDE));
         assert!(!is_too_dear(&totals(7_000, 200_000_000), BESIDE));
+    }
+
+    #[test]
+    fn other_programs_calls_count() {
+        let second = Duration::from_secs(2);
+        let entries = |followed, others| SystemCallEntries { followed, others };
+        assert!(!is_too_many(entries(1000, 100_000), second, BESIDE));
+        assert!(is_too_many(entries(1000, 1_000_000), second, BESIDE));
+        assert!(is_too_many(entries(200_000, 0), second, BESIDE));
+        assert!(!is_too_many(entries(30_000, 0), Duration::from_millis(5), BESIDE), "a burst at the beginning");
     }
 
     #[test]

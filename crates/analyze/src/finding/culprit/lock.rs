@@ -222,7 +222,16 @@ impl<'a> Causes<'a> {
     pub(super) fn lock(&self, lock: &Lock<'_>, critical_ns: i64, holder: Option<&PlaceRow>) -> FindingRow {
         let who = critical::waiters(lock.row);
         let named = critical::named(lock.kind, lock.object);
-        let place = holder.map(|place| Self::at(&place.function, place)).or(lock.code.map(brief));
+        let under = lock.code.filter(|_| !lock.inferred).and_then(|code| {
+            let of_part = holder.filter(|place| place.function != code);
+            of_part.and_then(|place| self.under_lock(lock, &place.function)).or_else(|| self.under_lock(lock, code))
+        });
+        let at = |place: &PlaceRow| match &under {
+            // The line that takes the lock says less than the one for which it is held.
+            Some(under) if !under.line.is_empty() => format!("{} at {}", brief(&place.function), under.line),
+            _ => Self::at(&place.function, place),
+        };
+        let place = holder.map(at).or(lock.code.map(brief));
         // Without a holder it is the place that waits which is known.
         let api = lock.row.stack.last();
         let waiter =
@@ -233,6 +242,10 @@ impl<'a> Causes<'a> {
             }
             (Some(place), Some(thread)) => {
                 let meanwhile = holder.map_or_else(String::new, waiting_meanwhile);
+                let meanwhile = match &under {
+                    Some(under) if meanwhile.is_empty() => format!(" while it calls {}", under.callee),
+                    _ => meanwhile,
+                };
                 format!("{who} for {named} that {} holds in {place}{meanwhile}", self.who(thread, lock.row))
             }
             _ => match (waiter, api) {
@@ -252,10 +265,13 @@ impl<'a> Causes<'a> {
         let code = lock.code.unwrap_or_default();
         let most = share.max(self.without_lock(lock));
         let split = self.split(lock, most);
+        let held = under.as_ref().map_or_else(String::new, |under| {
+            format!(", {} of it while the holder was in {}", percent(under.part * 100.0), under.callee)
+        });
         FindingRow {
             finding,
             evidence: format!(
-                "critical for {} of {}{woken}; {waits}{split}",
+                "critical for {} of {}{woken}; {waits}{held}{split}",
                 time(alone.min(self.view.run_ns())),
                 time(self.view.run_ns())
             ),

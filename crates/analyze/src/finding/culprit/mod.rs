@@ -4,6 +4,7 @@
 mod lock;
 mod row;
 mod starts;
+mod under_lock;
 mod waits;
 
 use std::cmp::Reverse;

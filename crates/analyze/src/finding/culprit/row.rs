@@ -27,6 +27,8 @@ const ALL_OF_IT: f64 = 0.9;
 const MANY_THREADS: usize = 4;
 /// The same for those who merely wait for the place.
 const WAITED_PART: f64 = 0.2;
+/// Part of the run that waits for a condition take, each, where threads have nothing to do.
+const POOL_PART: f64 = 0.1;
 /// Mean number of active threads from which a program is parallel.
 const PARALLEL: f64 = 1.2;
 /// Part of a place's time while CPUs had nothing to do, from which it is serial.
@@ -179,7 +181,12 @@ impl<'a> Causes<'a> {
         }
         // What others wait while a holder sleeps is the sleep's.
         let weight = |lock: &Lock<'_>| self.weight(if waits { lock.ns } else { lock.critical_ns });
-        let is_held = |lock: &&Lock<'_>| lock.code == Some(&place.function) && weight(lock) >= LEAST_PERCENT;
+        // Not in another function that was inlined into the same one.
+        let holds = |lock: &Lock<'_>| {
+            let held_in = lock.code.and_then(|code| self.holder_place(lock, code));
+            lock.code == Some(&place.function) && held_in.is_none_or(|held_in| held_in.function == place.function)
+        };
+        let is_held = |lock: &&Lock<'_>| holds(lock) && weight(lock) >= LEAST_PERCENT;
         let held = locks.iter().find(is_held);
         if let Some(lock) = held {
             let (waited, named) = (time(lock.ns), critical::named(lock.kind, lock.object));
@@ -274,8 +281,15 @@ impl<'a> Causes<'a> {
 
     /// Threads that wait for the place for a good part of its time.
     fn dependants(&self, place: &PlaceRow) -> Option<&'a CriticalWaitRow> {
+        // A pool's threads that wait for work all the time depend on nothing.
+        let is_pool = |row: &CriticalWaitRow| {
+            row.kind == WaitKind::Condition
+                && row.group != "main"
+                && row.ns as f64 >= POOL_PART * (row.count * self.view.run_ns()) as f64
+        };
         let on = |row: &&CriticalWaitRow| {
             !matches!(row.kind, WaitKind::RunQueue | WaitKind::Spin | WaitKind::Join | WaitKind::Child)
+                && !is_pool(row)
                 && critical::code(row).is_some_and(|code| code == place.function || code == place.inlined_into)
                 && row.holder_gain_ns as f64 >= WAITED_PART * place.running_ns as f64
         };

@@ -32,6 +32,7 @@ mod clock_right;
 mod descriptor;
 #[allow(unsafe_code)]
 mod error;
+mod file_privileges;
 mod image;
 #[allow(unsafe_code)]
 mod inherited;

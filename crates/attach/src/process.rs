@@ -37,6 +37,8 @@ pub struct Status {
     pub ignored: u64,
     /// Blocked signals of this thread.
     pub blocked: u64,
+    /// It gets no privileges by executing a program (`PR_SET_NO_NEW_PRIVS`).
+    pub no_new_privileges: bool,
     /// It has memory of its own: false for threads of the kernel and for zombies.
     pub has_memory: bool,
 }
@@ -75,6 +77,7 @@ impl Status {
                 "FDSize" => status.descriptor_slots = number() as u64,
                 "VmLck" => status.locked_kib = number() as u64,
                 "VmSize" => status.has_memory = true,
+                "NoNewPrivs" => status.no_new_privileges = number() != 0,
                 "SigIgn" => status.ignored = mask(),
                 "SigBlk" => status.blocked = mask(),
                 _ => {}

@@ -164,6 +164,12 @@ impl Target {
         AttachError::Exited { pid }
     }
 
+    /// What its program's file would have given it, had it not been traced when it was executed, as a sentence's end behind
+    /// the program's name. `None` if nothing is missing.
+    pub fn withheld_privileges(&self) -> Option<String> {
+        crate::file_privileges::withheld(self.task())
+    }
+
     /// True while the process is there and has not ended.
     pub fn is_alive(&self) -> bool {
         runs(self.pid)

@@ -74,8 +74,9 @@ pub fn latency(arguments: &LatencyArguments, config: &Config) -> Result<u8, Fail
         }
     }
     outcome.left_behind.iter().for_each(|left| output::say(left));
-    let replaced = outcome.profile.loss.iter().filter(|loss| loss.what == LossKind::ReplacedPrograms);
-    replaced.for_each(|loss| output::say(&format!("{}: {}", loss.place, loss.reason)));
+    let is_told = |what| matches!(what, LossKind::ReplacedPrograms | LossKind::UnprivilegedPrograms);
+    let told = outcome.profile.loss.iter().filter(|loss| is_told(loss.what));
+    told.for_each(|loss| output::say(&format!("{}: {}", loss.place, loss.reason)));
     if unmatched {
         output::say(&asked.no_function(arguments, &program));
     } else {

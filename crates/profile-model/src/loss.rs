@@ -38,6 +38,8 @@ pub enum LossKind {
     UnprofiledChildren,
     /// Programs that a measured process began to execute: their first calls, or all, are missing.
     ReplacedPrograms,
+    /// Programs that ran without the privileges of their files: the kernel gives none to what an ordinary user traces.
+    UnprivilegedPrograms,
     /// Threads or processes for which no memory was left.
     UnrecordedThreads,
     /// Milliseconds in which a virtual machine's CPUs had work and the host gave them to others.
@@ -63,6 +65,7 @@ impl LossKind {
             Self::UnresolvedNames => "unresolved names",
             Self::UnprofiledChildren => "unprofiled children",
             Self::ReplacedPrograms => "replaced programs",
+            Self::UnprivilegedPrograms => "unprivileged programs",
             Self::UnrecordedThreads => "unrecorded threads",
             Self::StealTime => "milliseconds of steal time",
             Self::QueuedTime => "milliseconds without a CPU",
@@ -84,6 +87,7 @@ impl LossKind {
             Self::UnresolvedNames => "unresolved name",
             Self::UnprofiledChildren => "unprofiled child",
             Self::ReplacedPrograms => "replaced program",
+            Self::UnprivilegedPrograms => "unprivileged program",
             Self::UnrecordedThreads => "unrecorded thread",
             Self::StealTime => "millisecond of steal time",
             Self::QueuedTime => "millisecond without a CPU",
@@ -104,6 +108,7 @@ impl LossKind {
             Self::UnresolvedNames,
             Self::UnprofiledChildren,
             Self::ReplacedPrograms,
+            Self::UnprivilegedPrograms,
             Self::UnrecordedThreads,
             Self::StealTime,
             Self::QueuedTime,

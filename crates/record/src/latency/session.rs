@@ -323,6 +323,10 @@ impl<'a> Measurement<'a> {
         let ran = (self.held_ns[0] == 0).then(|| Duration::from_nanos(self.clock.elapsed_ns().cast_unsigned()));
         self.leave(pid);
         let program = std::fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
+        if let Some(reason) = target.withheld_privileges() {
+            let place = format!("{} (process {pid})", program.display());
+            self.replaced.push(Loss { what: LossKind::UnprivilegedPrograms, place, count: 1, reason });
+        }
         if !self.short_lived.is_worth(&program) {
             launch.go_on(&target)?;
             return Ok(stands.elapsed());

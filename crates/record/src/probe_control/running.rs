@@ -162,6 +162,9 @@ impl Command<'_> {
     fn image(&mut self, launch: &mut Launch, target: Target, follow: bool) -> Result<(), RecordError> {
         let pid = target.pid();
         self.leave(pid);
+        if let Some(reason) = target.withheld_privileges() {
+            self.outcome.troubles.insert(format!("{}: {reason}", program_of(pid).display()));
+        }
         let keeper = target.share()?;
         match self.probe_image(target, pid == launch.pid() && !follow) {
             Ok(()) => {}

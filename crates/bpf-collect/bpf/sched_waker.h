@@ -105,6 +105,14 @@ static __always_inline __u64 entry_arguments(struct task_struct *task)
 	return hash_frame(hash_frame(registers->orig_ax, registers->di), registers->si);
 }
 
+/* By number: kill tkill tgkill pidfd_send_signal. */
+SCHED_INLINE bool sends_signal(struct task_struct *task)
+{
+	long number = ((struct pt_regs *)bpf_task_pt_regs(task))->orig_ax;
+
+	return number == 62 || number == 200 || number == 234 || number == 424;
+}
+
 /* The thread that runs this wakes another, that of the slot: who it is and what it runs. `arguments` is the address of the
  * tracepoint's. Not static: see unwind.bpf.h. */
 __noinline int note_waker(struct sched_slot *slot, __u64 arguments, __u64 now)
@@ -130,7 +138,10 @@ __noinline int note_waker(struct sched_slot *slot, __u64 arguments, __u64 now)
 	interrupt = in_interrupt(arguments, task) || interrupts_program(task, woken_call);
 	if (!waker) {
 		waking->context = interrupt ? SCHED_WAKER_INTERRUPT : SCHED_WAKER_OTHER_TASK;
-		if (!interrupt)
+		/* Who ends the program from outside is not what it waited for. */
+		if (!interrupt && sends_signal(task))
+			waking->context = SCHED_WAKER_NONE;
+		else if (!interrupt)
 			bpf_probe_read_kernel_str(waking->comm, sizeof(waking->comm), &task->comm);
 		return 0;
 	}

@@ -29,7 +29,11 @@ fn words_in(proc: &Path, pid: i32) -> Vec<String> {
     let read = |folder: &Path| {
         let line = std::fs::read(folder.join("cmdline")).unwrap_or_default();
         let words = line.strip_suffix(b"\0").unwrap_or(&line).split(|&byte| byte == 0);
-        let words: Vec<String> = words.map(|word| String::from_utf8_lossy(word).into_owned()).collect();
+        let mut words: Vec<String> = words.map(|word| String::from_utf8_lossy(word).into_owned()).collect();
+        // A title that the program has written over its arguments, filled up with spaces.
+        if let Some(title) = words.first().filter(|word| word.ends_with(' ')) {
+            words = title.split_whitespace().map(str::to_owned).collect();
+        }
         words.iter().any(|word| !word.is_empty()).then_some(words)
     };
     of_living(proc, pid, read).unwrap_or_else(|| vec![format!("process {pid}")])
@@ -57,6 +61,8 @@ mod tests {
         assert_eq!(words_in(&proc, 7), ["./app", "", "two words"]);
         std::fs::write(proc.join("7/cmdline"), "./app\0").unwrap();
         assert_eq!(words_in(&proc, 7), ["./app"]);
+        std::fs::write(proc.join("7/cmdline"), "redis-server *:7201         \0\0\0").unwrap();
+        assert_eq!(words_in(&proc, 7), ["redis-server", "*:7201"]);
         assert_eq!(words_in(&proc, 8), ["process 8"]);
         std::fs::remove_dir_all(&proc).unwrap();
     }

@@ -3,9 +3,10 @@
 use rustc_hash::FxHashMap;
 use transect_profile_model::{TIME_LIMIT, WaitKind};
 
-use super::words::{percent, shell, time};
+use super::words::{brief, percent, shell, time};
 use super::{Confidence, FindingKind, FindingRow, Place};
 use crate::criticality::{CPUS, GO_MONITOR, GO_SCHEDULER, PINNED};
+use crate::names::file_name;
 use crate::{CriticalWaitRow, CriticalityView, OtherThreadRow, PathState, WhatIfRow, WhatIfScope};
 
 /// Part of the elapsed time from which something is worth a look, 0–100.
@@ -270,9 +271,14 @@ pub(super) fn spinning(view: &CriticalityView) -> Option<FindingRow> {
     let (critical, spun) = spins(view).fold((0, 0), |(c, n), row| (c + row.critical_ns, n + row.ns));
     let first = spins(view).next().filter(|_| share(view, critical) >= LEAST_PERCENT)?;
     let place = place(view, first);
-    let mut evidence = format!("{} spent waiting in a loop, mostly in {place}", time(spun));
+    // The function with the loop may be inlined into that which stands in the symbol table.
+    let loops = view.places.iter().filter(|row| row.symbol() == place && row.spin_samples > 0);
+    let looping = loops.max_by_key(|row| row.spin_samples).filter(|row| row.line > 0);
+    let at = looping.map(|row| format!("{} at {}:{}", brief(&row.function), file_name(&row.file), row.line));
+    let at = at.unwrap_or_else(|| brief(place));
+    let mut evidence = format!("{} spent waiting in a loop, mostly in {at}", time(spun));
     if let Some(worker) = &first.meanwhile {
-        evidence += &format!(", while {} was in {}", worker.thread, worker.function);
+        evidence += &format!(", while thread {} was in {}", worker.thread, brief(&worker.function));
         evidence += &saving(view, &worker.function);
     }
     // Where there are more threads than CPUs, those that spin have the CPUs that the one that they wait for lacks.

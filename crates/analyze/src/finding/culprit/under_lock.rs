@@ -22,6 +22,14 @@ pub(super) struct UnderLock {
     pub part: f64,
 }
 
+/// What holders call, and where.
+#[derive(Default)]
+struct Call<'a> {
+    ns: i64,
+    /// Of it by file and line of the call.
+    lines: FxHashMap<(&'a str, i32), i64>,
+}
+
 impl Causes<'_> {
     /// What `code`, which holds the lock, calls for most of the time for which others wait.
     pub(super) fn under_lock(&self, lock: &Lock<'_>, code: &str) -> Option<UnderLock> {
@@ -32,8 +40,7 @@ impl Causes<'_> {
                 .and_then(|id| profile.components.get(id as usize))
                 .is_some_and(|found| is_agent(&found.path))
         };
-        // By function: time, and that of each line of the call.
-        let mut calls: FxHashMap<&str, (i64, FxHashMap<(&str, i32), i64>)> = FxHashMap::default();
+        let mut calls: FxHashMap<&str, Call<'_>> = FxHashMap::default();
         let mut all = 0;
         let waits = tables.waits.iter().filter(|wait| wait.kind == lock.kind && *wait.object == *lock.object);
         for wait in waits {
@@ -43,16 +50,16 @@ impl Causes<'_> {
             let Some(at) = frames.iter().rposition(|frame| frame.function == code) else { continue };
             all += wait.ns;
             let Some(callee) = frames[at + 1..].iter().find(|frame| !of_agent(frame)) else { continue };
-            let sum = calls.entry(public_name(&callee.function)).or_default();
-            sum.0 += wait.ns;
-            *sum.1.entry((&frames[at].file, frames[at].line)).or_default() += wait.ns;
+            let call = calls.entry(public_name(&callee.function)).or_default();
+            call.ns += wait.ns;
+            *call.lines.entry((&frames[at].file, frames[at].line)).or_default() += wait.ns;
         }
-        let (callee, (ns, lines)) = calls.into_iter().max_by_key(|(name, (ns, _))| (*ns, *name))?;
-        let part = ns as f64 / all.max(1) as f64;
+        let (callee, call) = calls.into_iter().max_by_key(|(name, call)| (call.ns, *name))?;
+        let part = call.ns as f64 / all.max(1) as f64;
         if part < MOSTLY || lets_go(callee) {
             return None;
         }
-        let line = lines.into_iter().max_by_key(|&(place, ns)| (ns, place)).filter(|((_, line), _)| *line > 0);
+        let line = call.lines.into_iter().max_by_key(|&(place, ns)| (ns, place)).filter(|((_, line), _)| *line > 0);
         let line = line.map_or_else(String::new, |((file, line), _)| format!("{}:{line}", file_name(file)));
         Some(UnderLock { callee: brief(callee), line, part })
     }

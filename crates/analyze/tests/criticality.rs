@@ -4,6 +4,8 @@ mod programs;
 
 use programs::programs;
 use proptest::prelude::*;
+use std::collections::BTreeSet;
+
 use transect_analyze::synthetic::{Program, Recording, scheduled_compressor};
 use transect_analyze::{CriticalityView, FindingKind, PathState, Selection, criticality, summary};
 use transect_profile_model::{Lock, Profile, WaitKind};
@@ -120,6 +122,27 @@ fn a_locks_repair_saves_no_more_than_it_is_held() {
     assert_eq!(held(0.01), unknown, "held for less than others waited: not all calls were seen");
     assert!((held((critical + 2.0) / 100.0) - critical - 2.0).abs() < 0.1);
     assert_eq!(held(1.0), unknown);
+}
+
+#[test]
+fn what_a_holder_calls_is_told_with_its_line() {
+    let mut profile = run("hot mutex").profile;
+    let tables = &mut profile.sched;
+    for frame in tables.frames.iter_mut().filter(|frame| frame.function == "update") {
+        (frame.file, frame.line) = ("/src/app.c".into(), 7);
+    }
+    let sync = tables.frames.len() as u32;
+    let mut frame = tables.frames[0].clone();
+    (frame.function, frame.file, frame.line) = ("fsync".into(), String::new(), 0);
+    tables.frames.push(frame);
+    let holders: BTreeSet<_> = tables.waits.iter().filter_map(|wait| wait.holder?.stack).collect();
+    for stack in holders {
+        tables.stacks[stack as usize].frames.push(sync);
+    }
+    let rows = summary(&profile);
+    let lock = rows.iter().find(|row| row.kind == FindingKind::CriticalWait).unwrap();
+    assert!(lock.finding.contains("holds in update at app.c:7 while it calls fsync"), "{}", lock.finding);
+    assert!(lock.evidence.contains("100 % of it while the holder was in fsync"), "{}", lock.evidence);
 }
 
 #[test]

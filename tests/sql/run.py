@@ -29,6 +29,10 @@ HEADER = re.compile(r"^-- (report|view): (.*)$", re.M)
 SAME = {"component": "callee"}
 
 
+# Until system calls are counted to the end.
+RECORDINGS = 4
+
+
 def programs(folder):
     """Where each profile lies, and the command that it is of."""
     threads, text = os.path.join(folder, "threads"), os.path.join(folder, "text")
@@ -51,13 +55,23 @@ def run(command):
     return done.stdout
 
 
+def calls_are_counted(profile):
+    """Whether system calls were counted to the end: beside programs that make very many, that ends."""
+    with open(os.path.join(profile, "meta.json")) as file:
+        return (json.load(file).get("walk") or {}).get("system_calls_until_ns") is None
+
+
 def record(transect, folder):
     """The folder of profiles; their findings are kept beside them."""
     profiles = os.path.join(folder, "profiles")
     for place, command in programs(folder).items():
         profile = os.path.join(profiles, place + ".transect")
         os.makedirs(os.path.dirname(profile), exist_ok=True)
-        run([transect, "record", "-q", "-o", profile, "--", *command])
+        for _ in range(RECORDINGS):
+            shutil.rmtree(profile, ignore_errors=True)
+            run([transect, "record", "-q", "-o", profile, "--", *command])
+            if calls_are_counted(profile):
+                break
         with open(os.path.join(profiles, place + ".findings.json"), "w") as file:
             file.write(run([transect, "report", profile, "--view", "summary", "--format", "json"]))
     return profiles
@@ -136,10 +150,14 @@ def ask(results, engine, reports, places, scope):
         name = f"{os.path.basename(question)[:-4]} {scope}"
         if not results.wanted(name):
             continue
+        with open(question) as file:
+            text = file.read()
+        if "-- view: system-calls" in text and not all(calls_are_counted(os.path.join(reports.profiles, place + ".transect")) for place in places):
+            results.absent(name, "beside other programs, system calls were not counted to the end")
+            continue
         with results.guarded(name):
             columns, rows = engine.ask(question)
-            with open(question) as text:
-                in_order = len(places) == 1 and columns[0] != "host" and "-- report:" in text.read()
+            in_order = len(places) == 1 and columns[0] != "host" and "-- report:" in text
             results.judge(name, differences(columns, rows, reports.rows(question, columns, places), in_order))
 
 

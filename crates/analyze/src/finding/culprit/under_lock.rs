@@ -40,19 +40,23 @@ impl Causes<'_> {
                 .and_then(|id| profile.components.get(id as usize))
                 .is_some_and(|found| is_agent(&found.path))
         };
+        let mut held: FxHashMap<u32, i64> = FxHashMap::default();
+        for wait in tables.waits.iter().filter(|wait| wait.kind == lock.kind && *wait.object == *lock.object) {
+            if let Some(stack) = wait.holder.and_then(|holder| holder.stack) {
+                *held.entry(stack).or_default() += wait.ns;
+            }
+        }
         let mut calls: FxHashMap<&str, Call<'_>> = FxHashMap::default();
         let mut all = 0;
-        let waits = tables.waits.iter().filter(|wait| wait.kind == lock.kind && *wait.object == *lock.object);
-        for wait in waits {
-            let Some(stack) = wait.holder.and_then(|holder| holder.stack) else { continue };
+        for (stack, ns) in held {
             let ids = tables.stacks.get(stack as usize).map_or(&[][..], |stack| &stack.frames);
             let frames: Vec<&StackFrame> = ids.iter().filter_map(|&id| tables.frames.get(id as usize)).collect();
             let Some(at) = frames.iter().rposition(|frame| frame.function == code) else { continue };
-            all += wait.ns;
+            all += ns;
             let Some(callee) = frames[at + 1..].iter().find(|frame| !of_agent(frame)) else { continue };
             let call = calls.entry(public_name(&callee.function)).or_default();
-            call.ns += wait.ns;
-            *call.lines.entry((&frames[at].file, frames[at].line)).or_default() += wait.ns;
+            call.ns += ns;
+            *call.lines.entry((&frames[at].file, frames[at].line)).or_default() += ns;
         }
         let (callee, call) = calls.into_iter().max_by_key(|(name, call)| (call.ns, *name))?;
         let part = call.ns as f64 / all.max(1) as f64;

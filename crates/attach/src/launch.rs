@@ -100,7 +100,7 @@ struct Process {
 
 /// From a thread's event to the moment at which it runs again, but for what is done with it: as long as it takes to have a thread
 /// that sleeps stop. The least of some, since others may have the CPUs.
-fn stop_ns(pid: i32) -> Duration {
+fn stop_time(pid: i32) -> Duration {
     let stop = || {
         let began = Instant::now();
         ptrace::interrupt(pid).ok()?;
@@ -155,7 +155,7 @@ impl Launch {
             started.abandon();
             return Err(error);
         }
-        let changes = stop_ns(pid);
+        let changes = stop_time(pid);
         started.let_go()?;
         let processes = BTreeMap::from([(pid, Process::default())]);
         Ok(Launch {

@@ -146,8 +146,8 @@ fn advice(call: &str, error: &io::Error) -> &'static str {
 }
 
 impl crate::Target {
-    /// A call site for a thread with these registers that blocks these signals, where there is room for one.
-    /// A call site for a thread. None where there is no room, or where others have theirs for too long.
+    /// A call site for a thread with these registers that blocks these signals. None where there is no room, or where others have
+    /// theirs for too long.
     fn call_site(&self, tid: i32, registers: &ptrace::Registers, mask: u64) -> Option<Occupied> {
         // Two that hold two threads would find the same room free, and the first that is done would clear the other's.
         let claim = Claim::within(self.pid(), Right::WriteCallSite, SITE_PATIENCE)?;

@@ -67,9 +67,8 @@ pub struct PlaceRow {
     pub leaf: Option<Leaf>,
     /// Functions of the program above it on most of its time's stacks, root first.
     pub callers: Vec<String>,
-    /// The innermost of these that a runtime has made or interprets from a script of the program's, as `name at file:line`; empty if
-    /// there is none.
-    pub script: String,
+    /// The innermost of these that a runtime has made or interprets from a script of the program's, with `file:line`.
+    pub script: Option<(String, String)>,
     /// Thread groups, by `ns`, longest first.
     pub groups: Vec<(String, i64)>,
     /// Threads.
@@ -501,7 +500,7 @@ fn row(source: &Source<'_>, short_lived: &ShortLived, place: FunctionId, chain: 
         callees,
         leaf,
         callers,
-        script: script.unwrap_or_default(),
+        script,
         groups,
         threads: sum.tasks.len(),
         processes: sum

@@ -5,16 +5,16 @@ use super::call_path::FunctionId;
 use super::part::frame_of;
 use crate::names::file_name;
 
-/// The innermost of these functions (root first) that is a script's, but for scripts that come with the runtime: `name at
-/// file:line`.
-pub(super) fn innermost(source: &Source<'_>, callers: &[FunctionId]) -> Option<String> {
+/// The innermost of these functions (root first) that is a script's, but for scripts that come with the runtime, with
+/// `file:line`.
+pub(super) fn innermost(source: &Source<'_>, callers: &[FunctionId]) -> Option<(String, String)> {
     let comes_with_runtime = |file: &str| file.starts_with("node:") || file.starts_with("/usr/lib/");
     callers.iter().rev().find_map(|&id| {
         // What is in a file of code belongs to a component.
         let function = Some(&source.paths.functions[id as usize]).filter(|function| function.component.is_empty())?;
         let frame = &source.tables.frames[frame_of(source, &function.name)? as usize];
-        let place = || format!("{} at {}:{}", function.name, file_name(&frame.file), frame.line);
-        (!comes_with_runtime(&frame.file)).then(place)
+        let place = || format!("{}:{}", file_name(&frame.file), frame.line);
+        (!comes_with_runtime(&frame.file)).then(|| (function.name.clone(), place()))
     })
 }
 
@@ -58,6 +58,7 @@ mod tests {
         profile.sched.samples.push(sample(0, 0, 1, 1000, false));
         let (names, session) = (Names::new(&profile), session(1));
         let (rows, ..) = place::rows(&Source::new(&profile, &names, &session), &ShortLived::default());
-        assert_eq!((&*rows[0].function, &*rows[0].script), ("uv_fs_fsync", "appendRecord at app.js:2"));
+        let script = rows[0].script.as_ref().map(|(function, place)| format!("{function} at {place}"));
+        assert_eq!((&*rows[0].function, script.as_deref()), ("uv_fs_fsync", Some("appendRecord at app.js:2")));
     }
 }

@@ -55,7 +55,7 @@ pub(super) struct Measurement<'a> {
     known: HashSet<String>,
     /// Processes that could not be measured: (executable, reason).
     pub unmeasured: Vec<(String, String)>,
-    /// Running processes that could not be measured, and what they came to execute.
+    /// Programs that running processes came to execute, and those that ran without the privileges of their files.
     replaced: Vec<Loss>,
     /// Limits of the address space that processes got: what is mapped into them comes on top of what they had.
     limits: HashMap<i32, GivenLimit>,

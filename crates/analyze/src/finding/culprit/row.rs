@@ -206,10 +206,11 @@ impl<'a> Causes<'a> {
         callers.dedup();
         callers.truncate(2);
         // By the runtime's functions alone nobody finds the line of the script.
-        if let Some((script, _)) = place.script.split_once(" at ") {
-            match callers.iter_mut().find(|caller| *caller == script) {
-                Some(caller) => caller.clone_from(&place.script),
-                None => callers.push(format!("… ← {}", place.script)),
+        if let Some((function, at)) = &place.script {
+            let script = format!("{} at {at}", brief(function));
+            match callers.iter_mut().find(|caller| **caller == brief(function)) {
+                Some(caller) => *caller = script,
+                None => callers.push(format!("… ← {script}")),
             }
         }
         if !callers.is_empty() {
